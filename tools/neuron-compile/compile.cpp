@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-compile/compile.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -105,8 +106,10 @@ int check(const graph::Graph& graph, const lowering::Lowered& lowered, const Opt
             kDifferent);
   }
   if (status == tools::kDone) {
-    std::printf("check   %zu outputs are as the reference computes them; %.2f us on %s\n",
+    std::printf("check   %zu outputs are as the reference computes them; %.2f us on %s",
                 expected.size(), run->device_us, (*session)->instance_type().c_str());
+    if (lowered.predicted) std::printf(", %.2f us predicted", lowered.predicted->microseconds);
+    std::printf("\n");
   }
   return status;
 }
@@ -119,6 +122,18 @@ Result<void> bind_constants(const Options& options, onnx::Bindings& bindings) {
     bindings.constants[name] = std::move(*tensor);
   }
   return {};
+}
+
+// The time that the chip's prices say, and what share of it each engine has work.
+void print_prediction(const builder::Prediction& predicted) {
+  constexpr const char* kNames[] = {"PE", "Activation", "Pool", "DVE", "SP", "DMA"};
+  std::printf("time    %.2f us predicted; busy", predicted.microseconds);
+  for (size_t i = 0; i < predicted.busy.size(); ++i) {
+    if (i == NEURON_ENGINE_SP) continue;  // starts transfers, and has no time of its own
+    std::printf("%s %s %.0f %%", i == 0 ? "" : ",", kNames[i],
+                100 * predicted.busy[i] / std::max(predicted.microseconds, 1e-6));
+  }
+  std::printf("\n");
 }
 
 bool is_module(const Options& options, const std::filesystem::path& path) {
@@ -147,6 +162,7 @@ int finish(const Options& options, graph::Graph& graph, const std::vector<graph:
   std::printf("%s: %s, %zu tasks, %zu bytes, compiled in %.2f s\n", options.output.c_str(),
               options.target.c_str(), lowered->tasks, lowered->neff.size(), took.count());
   std::printf("HBM     %s\n", lowered->memory.text().c_str());
+  if (lowered->predicted) print_prediction(*lowered->predicted);
   for (const std::string& note : lowered->notes) std::printf("note    %s\n", note.c_str());
   return options.check ? check(graph, *lowered, options) : tools::kDone;
 }

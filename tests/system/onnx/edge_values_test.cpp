@@ -204,6 +204,51 @@ TEST_F(EdgeValues, ProductsOfWholeNumbersKeepTheLowBits) {
   run();
 }
 
+TEST_F(EdgeValues, RealNumbersBecomeTheNearestEndOfAWholeType) {
+  const std::vector<double> list = {-kInfinity, -3e9, -129,  -0.9, 0.9, 127.5,     254.9,
+                                    300,        7e4,  2.2e9, 3e9,  5e9, kInfinity, kNan};
+  const Value x = reals(list);
+  const auto ends = [&](double least, double most) {
+    std::vector<double> values;
+    for (const double value : list) {
+      const double cut = std::trunc(static_cast<float>(value));
+      values.push_back(std::isnan(value) ? 0 : std::min(std::max(cut, least), most));
+    }
+    return values;
+  };
+  expect(b_.cast(x, Type::kI8), ends(-128, 127));
+  expect(b_.cast(x, Type::kU8), ends(0, 255));
+  expect(b_.cast(x, Type::kI16), ends(-32768, 32767));
+  expect(b_.cast(x, Type::kU16), ends(0, 65535));
+  expect(b_.cast(x, Type::kI32), ends(-2147483648.0, 2147483647.0));
+  expect(b_.cast(x, Type::kU32), ends(0, 4294967295.0));
+  run();
+}
+
+TEST_F(EdgeValues, TheAreaOfNumbersNearOneKeepsItsDigits) {
+  std::vector<double> list, areas;
+  for (const double rest : {1e-5, 1e-4, 1e-3, 1e-2}) {
+    list.push_back(static_cast<float>(1 + rest));
+    areas.push_back(std::acosh(list.back()));
+  }
+  const Value found = b_.map(Function::kAcosh, reals(list));
+  // A part in ten thousand; the square of x alone loses more than a part in a hundred.
+  for (const double sign : {1.0, -1.0}) {
+    Tensor near = Tensor::zeros(Type::kF32, {4});
+    for (size_t i = 0; i < 4; ++i) near.set(i, areas[i] * (1 + sign * 1e-4));
+    const Function order = sign > 0 ? Function::kLess : Function::kGreater;
+    expect(b_.cast(b_.map(order, found, b_.constant(near)), Type::kF32), {1, 1, 1, 1});
+  }
+  run();
+}
+
+TEST_F(EdgeValues, TheBestElementIsTheFirstNan) {
+  const Value x = reals({1, kNan, 9, kNan, -3});
+  expect(b_.best_index(x, 0, true, false), {1});
+  expect(b_.best_index(x, 0, false, true), {3});
+  run();
+}
+
 TEST_F(EdgeValues, WideNumbersAndMovesOfManyElementsTakeSeveralTransfers) {
   constexpr int64_t kRows = 700, kColumns = 1500;
   Tensor tensor = Tensor::zeros(Type::kI64, {kRows, kColumns});

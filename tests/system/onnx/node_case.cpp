@@ -129,6 +129,12 @@ Outcome refused(const graph::Refusal& refusal) {
   return {std::string("refused-") + graph::class_name(refusal.kind), refusal.text()};
 }
 
+// Of a data file: text has no form, anything else that cannot be read is a fault of the reader.
+Outcome unread(const std::string& sentence) {
+  const bool text = sentence.find(onnx::data_type_text(8)) != std::string::npos;
+  return {text ? "refused-strings" : "fail", sentence};
+}
+
 // The model with the inputs bound that its structure needs; `verdict` is empty if there is one.
 Outcome compile_for(const std::vector<uint8_t>& bytes, const std::vector<std::string>& names,
                     const std::vector<Data>& inputs, graph::Graph& graph) {
@@ -174,11 +180,11 @@ Outcome run_set(const std::vector<uint8_t>& bytes, const file::ModelData& model,
   std::vector<Data> inputs;
   std::vector<Tensor> expected;
   for (auto& input : read_all(folder, "input", model_inputs)) {
-    if (!input) return {"refused-strings", input.error().sentence};
+    if (!input) return unread(input.error().sentence);
     inputs.push_back(std::move(*input));
   }
   for (auto& output : read_all(folder, "output", model_outputs)) {
-    if (!output) return {"refused-strings", output.error().sentence};
+    if (!output) return unread(output.error().sentence);
     for (Tensor& tensor : output->tensors) expected.push_back(std::move(tensor));
   }
   graph::Graph graph;

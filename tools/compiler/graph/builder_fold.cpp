@@ -68,8 +68,11 @@ Value Builder::best_index(Value x, int64_t number, bool largest, bool last) {
   const Value best = reduce(largest ? Function::kMaximum : Function::kMinimum, x, {number}, true);
   const Value places = counting(Type::kI32, shape(x), number);
   const int64_t count = size(x, number);
-  const Value found = select(map(Function::kEqual, x, best), places,
-                             scalar(Type::kI32, last ? -1.0 : static_cast<double>(count)));
+  // Where one element is NaN, that is the best, and equal to nothing.
+  Value hit = map(Function::kEqual, x, best);
+  if (is_real(type(x))) hit = map(Function::kOr, hit, map(Function::kIsNan, x));
+  const Value found =
+      select(hit, places, scalar(Type::kI32, last ? -1.0 : static_cast<double>(count)));
   return cast(reduce(last ? Function::kMaximum : Function::kMinimum, found, {number}, true),
               Type::kI64);
 }
@@ -174,6 +177,9 @@ Value Builder::product(Value a, Value b) {
     return fail("product of {} and {}, which cannot be broadcast", shape_text(shape(a)),
                 shape_text(shape(b)));
   }
+  Shape full = batch;
+  full.insert(full.end(), {rows, columns});
+  if (!allowed(full)) return kNone;
   Value result = kNone;
   if (elements_of(other) == 1 && elements_of(batch) > 0) {
     // One right operand for all: the batch is more rows.

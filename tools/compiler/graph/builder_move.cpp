@@ -10,6 +10,9 @@ namespace {
 
 size_t at(int64_t index) { return static_cast<size_t>(index); }
 
+// Each becomes a transfer at least.
+constexpr size_t kMostRegions = 1 << 20;
+
 }  // namespace
 
 Value Builder::counting(Type type, const Shape& shape, int64_t axis) {
@@ -67,30 +70,37 @@ Value Builder::transpose(Value x, const std::vector<int64_t>& order) {
 Value Builder::slice(Value x, const std::vector<Slice>& slices) {
   if (!usable({x})) return kNone;
   const Shape from = shape(x);
+  if (slices.size() != from.size()) {
+    return fail("{} slices of {} dimensions", slices.size(), from.size());
+  }
   const Shape from_steps = strides_of(from);
   Shape to;
   Region region;
   bool whole = true;
   for (size_t i = 0; i < from.size(); ++i) {
     const Slice& part = slices[i];
-    const int64_t last = part.first + (part.count - 1) * part.step;
-    if (part.count < 0 || (part.count > 0 && (part.first < 0 || part.first >= from[i] || last < 0 ||
-                                              last >= from[i]))) {
-      return fail("elements {} to {} of a dimension of {}", part.first, last, from[i]);
+    const bool several = part.count > 1;
+    const auto last = part.first + static_cast<__int128>(several ? part.count - 1 : 0) * part.step;
+    const bool there = part.first >= 0 && part.first < from[i] && last >= 0 && last < from[i] &&
+                       (!several || part.step != 0);
+    if (part.count < 0 || (part.count > 0 && !there)) {
+      return fail("{} elements from {} on, {} apart, of a dimension of {}", part.count, part.first,
+                  part.step, from[i]);
     }
     to.push_back(part.count);
-    region.from += part.first * from_steps[i];
-    whole = whole && part.count == from[i] && part.step == 1;
+    region.from += part.count > 0 ? part.first * from_steps[i] : 0;
+    region.dimensions.push_back({part.count, 0, several ? part.step * from_steps[i] : 0});
+    whole = whole && part.count == from[i] && (part.step == 1 || !several);
   }
   if (whole) return x;
+  if (!allowed(to)) return kNone;
   const Shape to_steps = strides_of(to);
-  for (size_t i = 0; i < from.size(); ++i) {
-    region.dimensions.push_back({to[i], to_steps[i], slices[i].step * from_steps[i]});
-  }
+  for (size_t i = 0; i < from.size(); ++i) region.dimensions[i].to_step = to_steps[i];
   return move(x, std::move(to), std::move(region));
 }
 
 Value Builder::slice_axis(Value x, int64_t axis, Slice part) {
+  if (!usable({x})) return kNone;
   std::vector<Slice> slices;
   for (const int64_t size : shape(x)) slices.push_back({0, size, 1});
   if (axis < 0 || axis >= rank(x)) return fail("axis {} of {} dimensions", axis, rank(x));
@@ -105,8 +115,12 @@ Value Builder::pad(Value x, const std::vector<int64_t>& before, const std::vecto
   const Shape from_steps = strides_of(from);
   Shape to = from;
   for (size_t i = 0; i < from.size(); ++i) {
-    to[i] += before[i] + after[i];
-    if (to[i] < 0) {
+    // Beyond this no array has elements; their sums and negatives are numbers.
+    constexpr int64_t kMost = int64_t{1} << 40;
+    const bool sane =
+        std::max(before[i], after[i]) <= kMost && std::min(before[i], after[i]) >= -kMost;
+    if (sane) to[i] += before[i] + after[i];
+    if (!sane || to[i] < 0) {
       return fail("a dimension of {} with {} and {} around it", from[i], before[i], after[i]);
     }
   }
@@ -172,7 +186,7 @@ Value Builder::pick(Value x, int64_t axis, const std::vector<int64_t>& numbers, 
   if (axis < 0 || axis >= rank(x)) return fail("axis {} of {} dimensions", axis, rank(x));
   Shape to = from;
   to[at(axis)] = static_cast<int64_t>(numbers.size());
-  if (!allowed(to)) return kNone;
+  if (!allowed(to) || !listable(to[at(axis)])) return kNone;
   const Shape to_steps = strides_of(to), from_steps = strides_of(from);
   std::vector<Region> list;
   for (size_t first = 0; first < numbers.size();) {
@@ -200,6 +214,7 @@ Value Builder::pick(Value x, int64_t axis, const std::vector<int64_t>& numbers, 
                                    step * from_steps[at(axis)]};
     list.push_back(std::move(region));
     first = end;
+    if (list.size() > kMostRegions) return fail("an array of over {} pieces", kMostRegions);
   }
   return regions({x}, std::move(to), std::move(list), fill);
 }

@@ -42,6 +42,14 @@ Tensor evaluate_move(const Node& node, const std::vector<const Tensor*>& operand
   return out;
 }
 
+double sum_with_product(double sum, double a, double b) { return sum + a * b; }
+
+// Keeps the low bits.
+int64_t sum_with_product(int64_t sum, int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(sum) +
+                              static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+
 template <class Number>
 void multiply(const Node& node, const std::vector<Number>& a, const std::vector<Number>& b,
               std::vector<Number>& out) {
@@ -55,7 +63,8 @@ void multiply(const Node& node, const std::vector<Number>& a, const std::vector<
       for (int64_t k = 0; k < node.depth; ++k) {
         const Number factor = left[row * row_step + k * depth_step];
         for (int64_t column = 0; column < node.columns; ++column) {
-          sums[row * node.columns + column] += factor * right[k * node.columns + column];
+          Number& sum = sums[row * node.columns + column];
+          sum = sum_with_product(sum, factor, right[k * node.columns + column]);
         }
       }
     }
@@ -140,6 +149,7 @@ Tensor evaluate_scatter(const Node& node, const std::vector<const Tensor*>& oper
                             : combine(node.function, node.type, value, rows.integers[row]);
     }
   });
+  for (double& value : out.reals) value = rounded(node.type, value);
   return out;
 }
 

@@ -112,9 +112,9 @@ bool compares(Function function, Number a, Number b) {
   }
 }
 
-uint64_t power(uint64_t base, int64_t exponent) {
+uint64_t power(uint64_t base, uint64_t exponent) {
   uint64_t result = 1;
-  for (; exponent > 0; exponent >>= 1, base *= base) {
+  for (; exponent != 0; exponent >>= 1, base *= base) {
     if ((exponent & 1) != 0) result *= base;
   }
   return result;
@@ -171,7 +171,7 @@ int64_t combine_64(Function function, Type type, int64_t a, int64_t b) {
       return b < 0 && !is_unsigned(type) ? (a == 1    ? 1
                                             : a == -1 ? (b % 2 == 0 ? 1 : -1)
                                                       : 0)
-                                         : static_cast<int64_t>(power(x, b));
+                                         : static_cast<int64_t>(power(x, y));
     case Function::kMaximum:
       return below ? b : a;
     case Function::kMinimum:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The functions of maps on this host, in double and in exact integers that wrap as their type does.
-// Callers: the interpreter. Thread-safe: no state. Cannot fail: division of integers by 0 gives 0.
+// Callers: the interpreter. Thread-safe: no state. Cannot fail: division of integers by 0 gives
+// all bits, as XLA says.
 #ifndef TOOLS_COMPILER_GRAPH_MAP_FUNCTION_H
 #define TOOLS_COMPILER_GRAPH_MAP_FUNCTION_H
 

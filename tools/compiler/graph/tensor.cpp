@@ -2,6 +2,7 @@
 #include "tools/compiler/graph/tensor.h"
 
 #include <cstring>
+#include <limits>
 
 #include "driver/base/small_float.h"
 
@@ -39,17 +40,23 @@ void put_real(Type type, double value, uint8_t* bytes) {
   std::memcpy(bytes, &code, sizeof code);
 }
 
+// The product, or the largest number where 64 bits do not hold it.
+int64_t product_of(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;
+}
+
 }  // namespace
 
 int64_t elements_of(const Shape& shape) {
   int64_t count = 1;
-  for (const int64_t size : shape) count *= size;
+  for (const int64_t size : shape) count = product_of(count, size);
   return count;
 }
 
 Shape strides_of(const Shape& shape) {
   Shape strides(shape.size(), 1);
-  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = product_of(strides[d], shape[d]);
   return strides;
 }
 

@@ -18,9 +18,10 @@ namespace neuron::graph {
 
 using Shape = std::vector<int64_t>;
 
-// The product of the dimensions; 1 for a scalar.
+// The product of the dimensions; 1 for a scalar, the largest number where 64 bits do not hold it.
 int64_t elements_of(const Shape& shape);
-// The distance between neighbours of each dimension, in elements, of an array without gaps.
+// The distance between neighbours of each dimension, in elements, of an array without gaps; the
+// largest number as above.
 Shape strides_of(const Shape& shape);
 std::string shape_text(const Shape& shape);  // "2x3", "scalar"
 

@@ -9,12 +9,23 @@
 namespace neuron::graph {
 namespace {
 
+// Functions that the C library computes take the time of so many additions.
+constexpr int64_t kLibraryFunction = 16;
+
+bool is_library_function(const Node& node) {
+  const Function f = node.function;
+  return node.kind == Kind::kMap &&
+         (f == Function::kExp || f == Function::kLog ||
+          (f >= Function::kSin && f <= Function::kSoftplus) || f == Function::kModulo ||
+          f == Function::kRemainder || f == Function::kPower);
+}
+
 // The work of computing the node, in elements touched.
 int64_t work_of(const Node& node) {
   if (node.kind == Kind::kProduct || node.kind == Kind::kReduce) {
-    return node.batch * node.rows * node.depth * node.columns;
+    return elements_of({node.batch, node.rows, node.depth, node.columns});
   }
-  int64_t work = elements_of(node.shape);
+  int64_t work = elements_of(node.shape) * (is_library_function(node) ? kLibraryFunction : 1);
   for (const Region& region : node.regions) {
     int64_t count = 1;
     for (const Region::Dimension& d : region.dimensions) count *= d.size;
@@ -36,6 +47,36 @@ std::vector<Region::Dimension> merged(const std::vector<Region::Dimension>& dime
     }
   }
   return list;
+}
+
+// Whether the elements from `first` on, `steps` apart, all lie in an array of `count`.
+template <class Step>
+bool lies_within(int64_t first, const Region& region, int64_t count, const Step& step) {
+  __int128 least = first, most = first;
+  for (const Region::Dimension& d : region.dimensions) {
+    const __int128 reach = static_cast<__int128>(d.size - 1) * step(d);
+    (reach < 0 ? least : most) += reach;
+  }
+  return least >= 0 && most < count;
+}
+
+// What a map computes of numbers of the type; operands of comparisons and selections may have any.
+bool has_form(Function function, Type type) {
+  switch (function) {
+    case Function::kNot:
+    case Function::kAnd:
+    case Function::kOr:
+    case Function::kXor:
+    case Function::kShiftLeft:
+    case Function::kShiftRight:
+      return !is_real(type);
+    case Function::kExp:
+    case Function::kLog:
+    case Function::kSqrt:
+      return is_real(type);
+    default:
+      return is_real(type) || function < Function::kSin || function > Function::kSoftplus;
+  }
 }
 
 }  // namespace
@@ -82,6 +123,10 @@ const Tensor* ValueBuilder::constant_of(Value value) const {
 }
 
 bool ValueBuilder::allowed(const Shape& shape) {
+  if (shape.size() > kMostDimensions) {
+    fail("an array of {} dimensions; at most {} are supported", shape.size(), kMostDimensions);
+    return false;
+  }
   int64_t count = 1;
   for (const int64_t size : shape) {
     // A dimension of 0 does not make the others harmless.
@@ -93,6 +138,13 @@ bool ValueBuilder::allowed(const Shape& shape) {
     count *= factor;
   }
   return true;
+}
+
+bool ValueBuilder::listable(int64_t count) {
+  constexpr int64_t kMost = 1 << 24;
+  if (count >= 0 && count <= kMost) return ok();
+  fail("{} places one by one; at most {} are supported", count, kMost);
+  return false;
 }
 
 Value ValueBuilder::append(Node node) {
@@ -114,8 +166,10 @@ Value ValueBuilder::append(Node node) {
     const bool known = std::all_of(operands.begin(), operands.end(),
                                    [](const Tensor* tensor) { return tensor != nullptr; });
     const int64_t work = work_of(node);
-    if (known && count <= largest && work <= limits_.work - work_) {
+    if (known && count <= largest && work <= limits_.work - work_ &&
+        count <= limits_.constants - folded_) {
       work_ += work;
+      folded_ += count;
       return weights(evaluate_node(node, operands));
     }
   }
@@ -169,6 +223,9 @@ bool ValueBuilder::broadcast(Shape& shape, const Shape& other) {
 
 Value ValueBuilder::map(Function function, Value x) {
   if (!usable({x})) return kNone;
+  if (!has_form(function, type(x))) {
+    return fail("{} of {}; cast it before", function_name(function), type_name(type(x)));
+  }
   Node node;
   node.kind = Kind::kMap;
   node.function = function;
@@ -187,6 +244,9 @@ Value ValueBuilder::map(Function function, Value a, Value b) {
   node.shape = shape(a);
   if (type(a) != type(b)) {
     return fail("{} of {} and {}", function_name(function), type_name(type(a)), type_name(type(b)));
+  }
+  if (!has_form(function, type(a))) {
+    return fail("{} of {}; cast both before", function_name(function), type_name(type(a)));
   }
   if (!broadcast(node.shape, shape(b))) {
     return fail("{} of {} and {}, which cannot be broadcast", function_name(function),
@@ -232,12 +292,14 @@ Value ValueBuilder::cast(Value x, Type to) {
 
 Value ValueBuilder::regions(const std::vector<Value>& operands, Shape shape,
                             std::vector<Region> list, double fill) {
+  if (operands.empty()) return fail("an array of nothing");
   for (const Value operand : operands) {
     if (!usable({operand})) return kNone;
     if (type(operand) != type(operands[0])) {
       return fail("{} and {} in one array", type_name(type(operands[0])), type_name(type(operand)));
     }
   }
+  if (!allowed(shape)) return kNone;
   Node node;
   node.kind = Kind::kMove;
   node.type = type(operands[0]);
@@ -248,8 +310,24 @@ Value ValueBuilder::regions(const std::vector<Value>& operands, Shape shape,
     const bool empty = std::any_of(region.dimensions.begin(), region.dimensions.end(),
                                    [](const Region::Dimension& d) { return d.size == 0; });
     if (empty) continue;
+    // Offsets come from the numbers of a model; nothing may be read or written beside the arrays.
+    const bool inside =
+        region.operand < operands.size() &&
+        lies_within(region.to, region, elements_of(node.shape),
+                    [](const Region::Dimension& d) { return d.to_step; }) &&
+        lies_within(region.from, region, elements_of(this->shape(operands[region.operand])),
+                    [](const Region::Dimension& d) { return d.from_step; });
+    if (!inside) {
+      return fail("elements outside of an array that becomes {}", shape_text(node.shape));
+    }
     region.dimensions = merged(region.dimensions);
     node.regions.push_back(std::move(region));
+  }
+  if (!node.operands.empty() && renames(node, graph_)) {
+    // A chain of names is one name, so nothing has to follow it step by step.
+    const auto made = [&] { return &graph_.nodes[static_cast<size_t>(node.operands[0])]; };
+    while (renames(*made(), graph_)) node.operands[0] = made()->operands[0];
+    if (made()->shape == node.shape) return node.operands[0];
   }
   return append(std::move(node));
 }

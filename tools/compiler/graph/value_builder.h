@@ -26,9 +26,12 @@ struct Limits {
   // while all such work together is below so many steps.
   int64_t folded = 1 << 16;
   int64_t work = int64_t{1} << 32;
-  // Elements of all constants together, but for weights.
+  // Elements of all constants together, but for weights; and of all that are computed from others.
   int64_t constants = int64_t{1} << 29;
 };
+
+// Arrays have at most so many dimensions, whatever the limits are.
+inline constexpr size_t kMostDimensions = 64;
 
 class ValueBuilder {
  public:
@@ -47,6 +50,8 @@ class ValueBuilder {
 
   // Fails if the limits do not allow an array of the shape: its strides may be computed then.
   bool allowed(const Shape& shape);
+  // Fails if there are more than a list of places, one for each, may have.
+  bool listable(int64_t count);
   const Shape& shape(Value value) const;
   Type type(Value value) const;
   int64_t rank(Value value) const { return static_cast<int64_t>(shape(value).size()); }
@@ -65,7 +70,7 @@ class ValueBuilder {
   Value scalar(Type type, double value) { return constant(Tensor::scalar(type, value)); }
   Value integers(std::vector<int64_t> values);  // one dimension of i64
 
-  // Maps. Operands of two are broadcast to each other.
+  // Maps of a type that the function has. Operands of two are broadcast to each other.
   Value map(Function function, Value x);
   Value map(Function function, Value a, Value b);
   Value add(Value a, Value b) { return map(Function::kAdd, a, b); }
@@ -98,7 +103,7 @@ class ValueBuilder {
 
   Limits limits_;
   Graph graph_;
-  int64_t nodes_ = 0, work_ = 0, constants_ = 0;
+  int64_t nodes_ = 0, work_ = 0, constants_ = 0, folded_ = 0;
   std::string origin_;
   std::string problem_;
 };

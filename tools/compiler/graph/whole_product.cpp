@@ -21,12 +21,12 @@ double range_of(Type type) {
 
 // A constant without negative numbers, or one that is repeated.
 bool is_mask(const Graph& graph, Value value) {
-  const Node& node = graph.nodes[static_cast<size_t>(value)];
-  if (node.kind == Kind::kMove) {
-    return node.operands.size() == 1 && node.fill >= 0 && is_mask(graph, node.operands[0]);
+  const Node* node = &graph.nodes[static_cast<size_t>(value)];
+  while (node->kind == Kind::kMove && node->operands.size() == 1 && node->fill >= 0) {
+    node = &graph.nodes[static_cast<size_t>(node->operands[0])];
   }
-  if (node.kind != Kind::kConstant) return false;
-  const auto& list = node.constant->integers;
+  if (node->kind != Kind::kConstant) return false;
+  const auto& list = node->constant->integers;
   return std::all_of(list.begin(), list.end(), [](int64_t number) { return number >= 0; });
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "tools/compiler/hlo/step.h"
@@ -15,13 +16,15 @@ using graph::RefusalClass;
 using runtime::Result;
 
 constexpr int kMostNested = 24;
+// A module with more of them is not one that somebody can mend one by one.
+constexpr size_t kMostRefusals = 1000;
 constexpr int32_t kTuple = 13;  // PrimitiveType
 
 const std::map<std::string, Import>& table() {
   static const std::map<std::string, Import> kTable = [] {
     std::map<std::string, Import> map;
     for (const auto list : {map_opcodes(), array_opcodes(), row_opcodes(), convolution_opcodes(),
-                            order_opcodes(), collective_opcodes()}) {
+                            fold_opcodes(), order_opcodes(), collective_opcodes()}) {
       for (const Opcode& entry : list) map.emplace(entry.name, entry.import);
     }
     return map;
@@ -29,24 +32,23 @@ const std::map<std::string, Import>& table() {
   return kTable;
 }
 
-// A layout that is not that of C is one of the device, which front ends do not ask for.
-bool usual_layout(const file::Form& form) {
-  const auto& order = form.layout().minor_to_major();
-  for (int i = 0; i < order.size(); ++i) {
-    if (order.Get(i) != order.size() - 1 - i) return false;
-  }
-  return true;
-}
-
 // Kernels of NKI: a trace of ours, or what its own compiler has made, which is its instructions.
 constexpr const char* kNativeKernel = "AwsNeuronCustomNativeKernel";
+
+bool is_random(const std::string& opcode) { return opcode.starts_with("rng"); }
 
 std::string unknown(const file::Instruction& instruction) {
   const std::string& target = instruction.custom_call_target();
   if (instruction.opcode() == "replica-id" || instruction.opcode() == "partition-id") {
     return "a program does not know the number of its rank; give it as an input";
   }
-  if (instruction.opcode() != "custom-call") return "the opcode is not known";
+  if (is_random(instruction.opcode())) {
+    return "random values cannot be repeated by another runtime; give them as an input";
+  }
+  if (instruction.opcode() != "custom-call") {
+    return "the opcode is not known; neuron-compile --framework XLA --list-operators shows those "
+           "that are";
+  }
   if (target == kNativeKernel) {
     return base::format(
         "an NKI kernel of {} operands and {} bytes, whose encoding is not public; run the kernel "
@@ -66,19 +68,23 @@ std::string unknown(const file::Instruction& instruction) {
 class Importer {
  public:
   Importer(const file::Module& module, const std::string& name, const graph::Limits& limits)
-      : module_(module), limits_(limits), builder_(name, limits) {}
+      : module_(module), limits_(limits), builder_(name, limits) {
+    for (const file::Computation& computation : module.computations()) {
+      computations_.try_emplace(computation.id(), &computation);
+    }
+  }
 
   Imported import();
 
  private:
   const file::Computation* find(int64_t id) const;
   std::vector<std::string> output_names(const file::Computation& entry) const;
-  Value donor_of(const file::Computation& entry, size_t output);
+  std::map<int64_t, Value> donors() const;  // by output
   void add_outputs(const file::Computation& entry, const Values& results);
   Values run(const file::Computation& computation, const Values& arguments);
   Values run_called(int64_t id, const Values& arguments);
   Values step(const file::Instruction& instruction, std::vector<Values> operands);
-  Step::Combination combination(int64_t id) const;
+  Step::Combination combination(int64_t id);
   Value parameter(const file::Instruction& instruction);
   void check(const file::Instruction& instruction, const Values& values);
   void refuse(const file::Instruction& instruction, RefusalClass kind, const std::string& sentence);
@@ -86,27 +92,34 @@ class Importer {
   const file::Module& module_;
   const graph::Limits limits_;
   Builder builder_;
+  std::map<int64_t, const file::Computation*> computations_;
+  std::map<int64_t, Step::Combination> combinations_;  // of those that were asked for
   std::vector<Refusal> refusals_;
-  std::map<int64_t, Value> parameters_;  // of the entry, by instruction
-  std::vector<Value> donors_;            // of the outputs
+  std::set<std::pair<std::string, std::string>> refused_;  // node and sentence of each
+  std::map<int64_t, Value> parameters_;                    // of the entry, by number
+  std::vector<Value> donors_;                              // of the outputs
+  bool stopped_ = false;
   int nested_ = 0;
   int each_ = 0;  // computations of numbers that run for each element of arrays
   int64_t steps_ = 0;
 };
 
 const file::Computation* Importer::find(int64_t id) const {
-  for (const file::Computation& computation : module_.computations()) {
-    if (computation.id() == id) return &computation;
-  }
-  return nullptr;
+  const auto found = computations_.find(id);
+  return found != computations_.end() ? found->second : nullptr;
 }
 
 void Importer::refuse(const file::Instruction& instruction, RefusalClass kind,
                       const std::string& sentence) {
-  for (const Refusal& other : refusals_) {
-    if (other.node == instruction.name() && other.sentence == sentence) return;
-  }
+  if (stopped_ || !refused_.emplace(instruction.name(), sentence).second) return;
   refusals_.push_back({kind, instruction.name(), instruction.opcode(), sentence, {}});
+  if (refusals_.size() < kMostRefusals) return;
+  stopped_ = true;
+  refusals_.push_back({RefusalClass::kForm,
+                       "",
+                       "",
+                       base::format("{} refusals; what follows is not looked at", kMostRefusals),
+                       {}});
 }
 
 Value Importer::parameter(const file::Instruction& instruction) {
@@ -117,6 +130,14 @@ Value Importer::parameter(const file::Instruction& instruction) {
     return builder_.fail("a parameter of element type {}", instruction.shape().element_type());
   }
   if (dynamic) return builder_.fail("a dimension is dynamic; trace with static shapes");
+  if (!usual_layout(instruction.shape())) {
+    return builder_.fail("a layout other than that of rows; give the parameter that of its array");
+  }
+  if (instruction.parameter_number() < 0 ||
+      parameters_.count(instruction.parameter_number()) != 0) {
+    return builder_.fail("two parameters, or none, have the number {}",
+                         instruction.parameter_number());
+  }
   const Shape shape = shape_of(instruction.shape());
   if (std::count(shape.begin(), shape.end(), 0) != 0) return builder_.fail("no elements");
   return builder_.input(instruction.name(), *type, shape);
@@ -124,24 +145,23 @@ Value Importer::parameter(const file::Instruction& instruction) {
 
 // What a computation of two scalars does: its root is an operation of both parameters, or the
 // second one.
-Step::Combination Importer::combination(int64_t id) const {
-  const file::Computation* computation = find(id);
-  if (computation == nullptr) return {};
-  for (const file::Instruction& root : computation->instructions()) {
-    if (root.id() != computation->root_id()) continue;
+Step::Combination combination_of(const file::Computation& computation) {
+  for (const file::Instruction& root : computation.instructions()) {
+    if (root.id() != computation.root_id()) continue;
     if (root.opcode() == "parameter") return {std::nullopt, root.parameter_number() == 1};
     if (root.opcode() == "copy" && root.operand_ids_size() == 1) {
-      for (const file::Instruction& source : computation->instructions()) {
+      for (const file::Instruction& source : computation.instructions()) {
         if (source.id() != root.operand_ids(0) || source.opcode() != "parameter") continue;
         return {std::nullopt, source.parameter_number() == 1};
       }
     }
+    if (root.operand_ids_size() != 2) return {};
     constexpr std::pair<const char*, Function> kFunctions[] = {
         {"add", Function::kAdd},         {"multiply", Function::kMultiply},
         {"maximum", Function::kMaximum}, {"minimum", Function::kMinimum},
         {"and", Function::kAnd},         {"or", Function::kOr}};
     int parameters = 0;
-    for (const file::Instruction& operand : computation->instructions()) {
+    for (const file::Instruction& operand : computation.instructions()) {
       const auto& used = root.operand_ids();
       const bool is_used = std::count(used.begin(), used.end(), operand.id()) == 1;
       if (is_used && operand.opcode() == "parameter") ++parameters;
@@ -151,6 +171,13 @@ Step::Combination Importer::combination(int64_t id) const {
     }
   }
   return {};
+}
+
+Step::Combination Importer::combination(int64_t id) {
+  const auto [place, is_new] = combinations_.try_emplace(id);
+  const file::Computation* computation = find(id);
+  if (is_new && computation != nullptr) place->second = combination_of(*computation);
+  return place->second;
 }
 
 Values Importer::run_called(int64_t id, const Values& arguments) {
@@ -187,7 +214,9 @@ Values Importer::step(const file::Instruction& instruction, std::vector<Values> 
                                          : instruction.opcode());
   if (entry == table().end() || (custom && instruction.custom_call_target() == kNativeKernel &&
                                  !is_kernel_trace(instruction.backend_config()))) {
-    refuse(instruction, RefusalClass::kOperator, unknown(instruction));
+    const bool random = is_random(instruction.opcode());
+    refuse(instruction, random ? RefusalClass::kRandom : RefusalClass::kOperator,
+           unknown(instruction));
     return {};
   }
   builder_.origin(instruction.name());
@@ -219,6 +248,7 @@ Values Importer::run(const file::Computation& computation, const Values& argumen
   std::map<int64_t, Values> values;
   const bool entry = nested_ == 0;
   for (const file::Instruction& instruction : computation.instructions()) {
+    if (stopped_) return {};
     if (++steps_ > limits_.nodes) {
       refuse(instruction, RefusalClass::kForm,
              "the module has too many instructions with its loops unrolled");
@@ -237,10 +267,11 @@ Values Importer::run(const file::Computation& computation, const Values& argumen
       const Value value = parameter(instruction);
       if (value >= 0) {
         values[instruction.id()] = {value};
-        parameters_[instruction.id()] = value;
+        parameters_[instruction.parameter_number()] = value;
       } else {
         refuse(instruction, RefusalClass::kForm, builder_.problem());
         builder_.clear();
+        values[instruction.id()] = {};
       }
       continue;
     }
@@ -248,17 +279,21 @@ Values Importer::run(const file::Computation& computation, const Values& argumen
     bool whole = true;
     for (const int64_t id : instruction.operand_ids()) {
       const auto found = values.find(id);
+      if (found == values.end()) {
+        refuse(instruction, RefusalClass::kInvalid,
+               base::format("its operand {} is made by no instruction before it", id));
+      }
       whole = whole && found != values.end() && !found->second.empty();
       if (whole) operands.push_back(found->second);
     }
     // What uses a refused instruction is not refused a second time.
-    if (whole) values[instruction.id()] = step(instruction, std::move(operands));
+    values[instruction.id()] = whole ? step(instruction, std::move(operands)) : Values();
   }
   const auto root = values.find(computation.root_id());
-  if (root != values.end()) return root->second;
+  if (root != values.end() && !(root->second.empty() && refusals_.empty())) return root->second;
   if (refusals_.empty()) {
     refusals_.push_back(
-        {RefusalClass::kInvalid, computation.name(), "", "the computation has no root", {}});
+        {RefusalClass::kInvalid, computation.name(), "", "the computation gives nothing", {}});
   }
   return {};
 }
@@ -281,28 +316,25 @@ std::vector<std::string> Importer::output_names(const file::Computation& entry) 
 }
 
 // The parameter that the module gives an output for its memory.
-Value Importer::donor_of(const file::Computation& entry, size_t output) {
+std::map<int64_t, Value> Importer::donors() const {
+  std::map<int64_t, Value> donors;
   for (const auto& alias : module_.input_output_alias().entries()) {
     const auto& place = alias.output_shape_index();
-    if ((place.empty() ? 0 : place.Get(0)) != static_cast<int64_t>(output)) continue;
-    for (const file::Instruction& instruction : entry.instructions()) {
-      if (instruction.opcode() != "parameter" ||
-          instruction.parameter_number() != alias.parameter_number()) {
-        continue;
-      }
-      const auto found = parameters_.find(instruction.id());
-      return found != parameters_.end() ? found->second : graph::kNone;
-    }
+    const auto found = parameters_.find(alias.parameter_number());
+    if (found != parameters_.end()) donors.emplace(place.empty() ? 0 : place.Get(0), found->second);
   }
-  return graph::kNone;
+  return donors;
 }
 
 void Importer::add_outputs(const file::Computation& entry, const Values& results) {
   std::vector<std::string> names = output_names(entry);
   if (names.size() != results.size()) names.clear();
+  const std::map<int64_t, Value> given = donors();
+  std::set<Value> used;
   for (size_t i = 0; i < results.size(); ++i) {
     const Value value = results[i];
-    const Value donor = donor_of(entry, i);
+    const auto found = given.find(static_cast<int64_t>(i));
+    const Value donor = found != given.end() ? found->second : graph::kNone;
     const std::string name = names.empty() ? "output" + std::to_string(i) : names[i];
     // An array without elements has no tensor.
     const Shape shape = builder_.shape(value);
@@ -315,7 +347,7 @@ void Importer::add_outputs(const file::Computation& entry, const Values& results
                            "it is to have the memory of a parameter of another type or shape",
                            {}});
     }
-    if (donor != graph::kNone && std::count(donors_.begin(), donors_.end(), donor) != 0) {
+    if (donor != graph::kNone && !used.insert(donor).second) {
       refusals_.push_back({RefusalClass::kInvalid,
                            name,
                            "",
@@ -345,22 +377,8 @@ Imported Importer::import() {
   }
   imported.refusals = std::move(refusals_);
   // Inputs in the order of their numbers, whatever that of the instructions is.
-  if (entry != nullptr && imported.refusals.empty()) {
-    std::map<int64_t, std::string> order;
-    for (const file::Instruction& i : entry->instructions()) {
-      if (i.opcode() == "parameter") order[i.parameter_number()] = i.name();
-    }
-    auto& inputs = imported.graph.inputs;
-    const auto number = [&](Value value) {
-      const std::string& name = imported.graph.nodes[static_cast<size_t>(value)].name;
-      for (const auto& [place, other] : order) {
-        if (other == name) return place;
-      }
-      return int64_t{0};
-    };
-    std::stable_sort(inputs.begin(), inputs.end(),
-                     [&](Value a, Value b) { return number(a) < number(b); });
-  }
+  imported.graph.inputs.clear();
+  for (const auto& [number, value] : parameters_) imported.graph.inputs.push_back(value);
   return imported;
 }
 

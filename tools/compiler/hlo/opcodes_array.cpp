@@ -56,7 +56,8 @@ Values slice(Step& s) {
     if (d.start() < 0 || d.limit() < d.start()) {
       return {s.b.fail("elements {} to {}", d.start(), d.limit())};
     }
-    parts.push_back({d.start(), (d.limit() - d.start() + step - 1) / step, step});
+    const int64_t length = d.limit() - d.start();
+    parts.push_back({d.start(), length / step + (length % step != 0 ? 1 : 0), step});
   }
   if (static_cast<int64_t>(parts.size()) != s.b.rank(s.in(0))) {
     return {s.b.fail("{} slices", parts.size())};
@@ -88,8 +89,9 @@ Values pad(Step& s) {
   constexpr int64_t kMost = 1 << 24;
   for (size_t i = 0; i < from.size(); ++i) {
     const auto& d = dimensions.Get(static_cast<int>(i));
-    if (d.interior_padding() < 0 || d.interior_padding() > kMost ||
-        std::abs(d.edge_padding_low()) > kMost || std::abs(d.edge_padding_high()) > kMost) {
+    const auto [least, most] = std::minmax({d.edge_padding_low(), d.edge_padding_high()});
+    if (d.interior_padding() < 0 || d.interior_padding() > kMost || least < -kMost ||
+        most > kMost) {
       return {s.b.fail("padding of over {} elements", kMost)};
     }
     spread[i] += std::max<int64_t>(0, from[i] - 1) * d.interior_padding();
@@ -127,26 +129,6 @@ Values iota(Step& s) {
   const std::vector<int64_t> axes = s.dimensions();
   if (!type || axes.size() != 1) return {s.b.fail("an axis of {}", axes.size())};
   return {s.b.counting(*type, s.shape(), axes[0])};
-}
-
-Values reduce(Step& s) {
-  if (s.count() != 2) return {s.b.fail("{} operands; one array is folded", s.count())};
-  const Step::Combination how = s.combine(s.called(0));
-  if (!how.function) return {s.b.fail("a computation that is not +, x, max, min, and, or")};
-  Value x = s.in(0);
-  const Type type = s.b.type(x);
-  Function function = *how.function;
-  // "and" of truth values is their minimum.
-  if (function == Function::kAnd || function == Function::kOr) {
-    if (type != Type::kBool) return {s.b.fail("bits of {} folded", graph::type_name(type))};
-    function = function == Function::kAnd ? Function::kMinimum : Function::kMaximum;
-  }
-  const bool truth = type == Type::kBool;
-  if (truth) x = s.b.cast(x, Type::kI32);
-  Value folded = s.b.reduce(function, x, s.dimensions(), false);
-  const Value first = truth ? s.b.cast(s.in(1), Type::kI32) : s.in(1);
-  folded = s.b.map(function, folded, first);
-  return {truth ? s.b.cast(folded, Type::kBool) : folded};
 }
 
 // The dimensions in three groups, each in order: batch, free, contracted.
@@ -195,6 +177,14 @@ Values dot(Step& s) {
   };
   const auto size = [](const Shape& shape) { return graph::elements_of(shape); };
   const Shape batch = l.sizes(left, l.batch);
+  if (batch != r.sizes(right, r.batch) ||
+      l.sizes(left, l.contracted) != r.sizes(right, r.contracted)) {
+    return {s.b.fail("batches of {} and {}, and {} and {} elements of each sum, of {} and {}",
+                     graph::shape_text(batch), graph::shape_text(r.sizes(right, r.batch)),
+                     graph::shape_text(l.sizes(left, l.contracted)),
+                     graph::shape_text(r.sizes(right, r.contracted)), graph::shape_text(left),
+                     graph::shape_text(right))};
+  }
   const int64_t rows = size(l.sizes(left, l.free)), columns = size(r.sizes(right, r.free));
   const int64_t depth = size(l.sizes(left, l.contracted));
   const Value x = s.b.reshape(s.b.transpose(a, order(l.batch, l.free, l.contracted)),
@@ -202,6 +192,23 @@ Values dot(Step& s) {
   const Value y = s.b.reshape(s.b.transpose(c, order(r.batch, r.contracted, r.free)),
                               {size(batch), depth, columns});
   return {s.in_result_type(s.b.reshape(s.b.batched_product(x, y, false), s.shape()))};
+}
+
+Values dimension_size(Step& s) {
+  const std::vector<int64_t> axes = s.dimensions();
+  if (axes.size() != 1) return {s.b.fail("{} dimensions, expected one", axes.size())};
+  return {s.b.constant(Tensor::of_integers(Type::kI32, {}, {s.b.size(s.in(0), axes[0])}))};
+}
+
+// The computation of numbers, for each element.
+Values each_element(Step& s) {
+  Values all;
+  for (size_t i = 0; i < s.count(); ++i) all.push_back(s.in(i));
+  if (!s.b.ok()) return {graph::kNone};
+  Values results = s.run_each(s.called(0), all);
+  // One that is the same for all elements is a number still.
+  for (Value& result : results) result = s.b.expand(result, s.shape());
+  return results;
 }
 
 Values call(Step& s) {
@@ -299,11 +306,12 @@ constexpr Opcode kOpcodes[] = {
     {"copy", same},
     {"custom-call AwsNeuronCustomNativeKernel", kernel},
     {"dot", dot},
+    {"get-dimension-size", dimension_size},
     {"get-tuple-element", tuple_element},
     {"iota", iota},
+    {"map", each_element},
     {"optimization-barrier", same},
     {"pad", pad},
-    {"reduce", reduce},
     {"reshape", reshape},
     {"reverse", reverse},
     {"slice", slice},

@@ -74,12 +74,61 @@ Values reciprocal_root(Step& s) {
   return {s.b.divide(s.b.scalar(s.b.type(root), 1), root)};
 }
 
+// Near 0 the difference has few digits left; there it is a polynomial.
 Values exponential_minus_one(Step& s) {
-  return {s.b.map(Function::kSubtract, s.b.map(Function::kExp, s.in(0)), 1.0)};
+  const Value x = s.in(0);
+  if (!s.b.ok()) return {graph::kNone};
+  Value sum = s.b.scalar(s.b.type(x), 1);
+  for (const double divisor : {7, 6, 5, 4, 3, 2}) {
+    const Value term = s.b.map(Function::kMultiply, x, 1 / divisor);
+    sum = s.b.map(Function::kAdd, s.b.multiply(term, sum), 1.0);
+  }
+  const Value near = s.b.multiply(x, sum);
+  const Value far = s.b.map(Function::kSubtract, s.b.map(Function::kExp, x), 1.0);
+  const Value small = s.b.map(Function::kLess, s.b.map(Function::kAbsolute, x), 0.5);
+  return {s.b.select(small, near, far)};
 }
 
+// What 1 + x loses by rounding, its logarithm loses in the same proportion near 0.
 Values log_plus_one(Step& s) {
-  return {s.b.map(Function::kLog, s.b.map(Function::kAdd, s.in(0), 1.0))};
+  const Value x = s.in(0);
+  if (!s.b.ok()) return {graph::kNone};
+  const Value one_more = s.b.map(Function::kAdd, x, 1.0);
+  const Value kept = s.b.map(Function::kSubtract, one_more, 1.0);
+  const Value log = s.b.map(Function::kLog, one_more);
+  const Value nothing = s.b.map(Function::kEqual, kept, 0.0);
+  const Value divisor = s.b.select(nothing, s.b.scalar(s.b.type(x), 1), kept);
+  const Value near = s.b.select(nothing, x, s.b.multiply(log, s.b.divide(x, divisor)));
+  const Value small = s.b.map(Function::kLess, s.b.map(Function::kAbsolute, x), 0.5);
+  return {s.b.select(small, near, log)};
+}
+
+Values cube_root(Step& s) {
+  const Value x = s.in(0);
+  const Value size = s.b.map(Function::kPower, s.b.map(Function::kAbsolute, x), 1.0 / 3);
+  return {s.b.multiply(s.b.map(Function::kSign, x), size)};
+}
+
+// Half away from zero.
+Values round_away(Step& s) {
+  const Value x = s.in(0);
+  const Value size = s.b.map(Function::kAbsolute, x), whole = s.b.map(Function::kFloor, size);
+  const Value up = s.b.map(Function::kGreaterOrEqual, s.b.subtract(size, whole), 0.5);
+  const Value near = s.b.add(whole, s.b.cast(up, s.b.type(x)));
+  return {s.b.multiply(s.b.map(Function::kSign, x), near)};
+}
+
+// Bits that come in are those of the sign.
+Values shift_with_sign(Step& s) {
+  const Value x = s.in(0), count = s.in(1);
+  if (!s.b.ok()) return {graph::kNone};
+  if (graph::is_real(s.b.type(x)) || graph::is_unsigned(s.b.type(x))) {
+    return {s.b.fail("an arithmetic shift of {}", graph::type_name(s.b.type(x)))};
+  }
+  const Value negative = s.b.map(Function::kLess, x, 0.0);
+  const Value turned = s.b.select(negative, s.b.map(Function::kNot, x), x);
+  const Value shifted = s.b.map(Function::kShiftRight, turned, count);
+  return {s.b.select(negative, s.b.map(Function::kNot, shifted), shifted)};
 }
 
 Values is_finite(Step& s) {
@@ -109,6 +158,7 @@ constexpr Opcode kOpcodes[] = {
     {"add", binary<Function::kAdd>},
     {"and", binary<Function::kAnd>},
     {"atan2", arctangent_2},
+    {"cbrt", cube_root},
     {"ceil", unary<Function::kCeil>},
     {"clamp", clamp},
     {"compare", compare},
@@ -131,10 +181,12 @@ constexpr Opcode kOpcodes[] = {
     {"or", binary<Function::kOr>},
     {"power", binary<Function::kPower>},
     {"remainder", binary<Function::kRemainder>},
+    {"round-nearest-afz", round_away},
     {"round-nearest-even", unary<Function::kRound>},
     {"rsqrt", reciprocal_root},
     {"select", select},
     {"shift-left", binary<Function::kShiftLeft>},
+    {"shift-right-arithmetic", shift_with_sign},
     {"shift-right-logical", binary<Function::kShiftRight>},
     {"sign", unary<Function::kSign>},
     {"sine", unary<Function::kSin>},

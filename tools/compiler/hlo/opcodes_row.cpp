@@ -76,6 +76,7 @@ Value all_rows(Step& s, const Windows& w, Value first) {
     offsets = s.b.add(offsets, s.b.map(Function::kMultiply, place, step));
   }
   const int64_t count = s.b.size(first, 0), rows = graph::elements_of(front);
+  if (!s.b.allowed({count, rows})) return graph::kNone;
   const Value column = s.b.reshape(first, {count, 1});
   const Value all = s.b.add(column, s.b.reshape(offsets, {1, rows}));
   // Windows that are left out are so with all of their rows.
@@ -189,7 +190,15 @@ Values scatter(Step& s) {
   if (!how.function && !how.second) {
     return {s.b.fail("a computation that is not +, x, max, min or the update")};
   }
-  const Value y = s.b.scatter(table(s, w, x), rows, data, how.second ? std::nullopt : how.function);
+  std::optional<Function> function = how.second ? std::nullopt : how.function;
+  if (function == Function::kAnd || function == Function::kOr) {
+    // "and" of truth values is their minimum.
+    if (s.b.ok() && s.b.type(x) != Type::kBool) {
+      return {s.b.fail("bits of {} combined", graph::type_name(s.b.type(x)))};
+    }
+    function = function == Function::kAnd ? Function::kMinimum : Function::kMaximum;
+  }
+  const Value y = s.b.scatter(table(s, w, x), rows, data, function);
   return {s.b.reshape(y, shape)};
 }
 

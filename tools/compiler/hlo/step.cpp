@@ -121,13 +121,28 @@ Shape shape_of(const file::Form& form) {
   return {form.dimensions().begin(), form.dimensions().end()};
 }
 
+bool usual_layout(const file::Form& form) {
+  const auto& order = form.layout().minor_to_major();
+  for (int i = 0; i < order.size(); ++i) {
+    if (order.Get(i) != order.size() - 1 - i) return false;
+  }
+  return std::all_of(form.tuple_shapes().begin(), form.tuple_shapes().end(), usual_layout);
+}
+
 Value read_literal(Builder& b, const file::Literal& literal) {
   const auto type = type_of(literal.shape().element_type());
   if (!type) return b.fail("a constant of element type {}", literal.shape().element_type());
+  if (!usual_layout(literal.shape())) {
+    return b.fail("a constant in a layout other than that of rows");
+  }
   const Shape shape = shape_of(literal.shape());
   // A literal has all of its elements, so its file bounds its size.
   constexpr int64_t kMost = int64_t{1} << 31;
-  if (!b.allowed(shape) || graph::elements_of(shape) > kMost) return graph::kNone;
+  if (!b.allowed(shape)) return graph::kNone;
+  if (graph::elements_of(shape) > kMost) {
+    return b.fail("a constant of {}; at most 2^31 elements are supported",
+                  graph::shape_text(shape));
+  }
   const auto held = static_cast<int64_t>(literal.ByteSizeLong());
   if (graph::elements_of(shape) > held) {
     return b.fail("a constant of {} in {} bytes", graph::shape_text(shape), held);

@@ -31,6 +31,9 @@ using Values = std::vector<Value>;
 // Of a number of PrimitiveType; empty for those without a form here.
 std::optional<Type> type_of(int32_t element_type);
 Shape shape_of(const file::Form& form);
+// Whether its elements lie in rows, as those of C do; other layouts are those of a device, which
+// front ends do not ask for.
+bool usual_layout(const file::Form& form);
 // Fails through the builder.
 Value read_literal(Builder& b, const file::Literal& literal);
 
@@ -79,6 +82,7 @@ std::span<const Opcode> map_opcodes();
 std::span<const Opcode> array_opcodes();
 std::span<const Opcode> collective_opcodes();
 std::span<const Opcode> convolution_opcodes();
+std::span<const Opcode> fold_opcodes();
 std::span<const Opcode> order_opcodes();
 std::span<const Opcode> row_opcodes();
 

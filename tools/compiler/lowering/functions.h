@@ -37,6 +37,8 @@ Lane whole_power(Lanes& lanes, const Lane& a, int64_t exponent);
 
 // The low bits that the type has, with its sign.
 Lane wrapped(Lanes& lanes, graph::Type type, const Lane& x);
+// As the interpreter casts: from real to whole numbers toward zero, and to the nearest end of the
+// type's range; NaN becomes 0.
 Lane cast(Lanes& lanes, graph::Type to, graph::Type from, const Lane& x);
 // The nearest number of types below 32 bits.
 Lane rounded(Lanes& lanes, graph::Type type, const Lane& x);

@@ -20,7 +20,7 @@ std::string misfit(const nki::KernelTensor& tensor, const Node& node) {
   return base::format(
       "the kernel's tensor \"{}\" is {} {}, and the module has {} {}; both must be alike, and "
       "float32, int32 or uint32: convert outside of the kernel",
-      tensor.name, isa::dtype_name(tensor.dtype), graph::shape_text(shape),
+      base::escaped(tensor.name), isa::dtype_name(tensor.dtype), graph::shape_text(shape),
       graph::type_name(node.type), graph::shape_text(node.shape));
 }
 
@@ -81,7 +81,7 @@ void emit_kernel(Workspace& work, Value value) {
   const auto done = nki::inline_kernel(*node.trace, work.program, inputs, outputs,
                                        work.unused_name("kernel_") + ".");
   if (!done && !journal.error()) {
-    journal.fail(done.error().with("node \"{}\", NKI kernel", node.origin));
+    journal.fail(done.error().with("node \"{}\", NKI kernel", base::escaped(node.origin)));
   }
 }
 

@@ -51,7 +51,9 @@ class Lowering {
         work_(graph, options.generation, options.level > 0),
         needed_(graph::needed(graph)),
         placed_(graph.nodes.size(), false),
-        uses_(graph.nodes.size(), 0) {}
+        given_(graph.nodes.size(), false),
+        uses_(graph.nodes.size(), 0),
+        readers_(graph.nodes.size()) {}
 
   Result<Lowered> run();
 
@@ -79,7 +81,9 @@ class Lowering {
   Workspace work_;
   std::vector<bool> needed_, done_;
   std::vector<bool> placed_;  // something other than a map reads it in HBM
+  std::vector<bool> given_;   // it is an output
   std::vector<size_t> uses_;
+  std::vector<std::vector<size_t>> readers_;  // nodes that read it, each once, in order
   std::set<Value> destinations_;
   Lowered lowered_;
 };
@@ -145,11 +149,14 @@ void Lowering::count_uses() {
     if (!needed_[i]) continue;
     for (const Value operand : graph_.nodes[i].operands) {
       ++uses_[static_cast<size_t>(operand)];
+      std::vector<size_t>& readers = readers_[static_cast<size_t>(operand)];
+      if (readers.empty() || readers.back() != i) readers.push_back(i);
       if (graph_.nodes[i].kind != Kind::kMap) placed_[static_cast<size_t>(operand)] = true;
     }
   }
   for (const graph::Output& output : graph_.outputs) {
     ++uses_[static_cast<size_t>(output.value)];
+    given_[static_cast<size_t>(output.value)] = true;
     placed_[static_cast<size_t>(output.value)] = true;
   }
 }
@@ -159,10 +166,13 @@ bool Lowering::repeats(Value value) const {
 }
 
 bool Lowering::waits(Value value) const {
-  if (!work_.resident() || work_.has_place(value) || work_.residents.has(value)) return false;
-  const Node& node = work_.node(value);
-  if (node.kind != Kind::kMove || node.operands.size() != 1) return false;
-  if (graph::renames(node, graph_)) return waits(node.operands[0]);
+  for (;;) {  // bounded: each round is one step up the graph
+    if (!work_.resident() || work_.has_place(value) || work_.residents.has(value)) return false;
+    const Node& node = work_.node(value);
+    if (node.kind != Kind::kMove || node.operands.size() != 1) return false;
+    if (!graph::renames(node, graph_)) break;
+    value = node.operands[0];
+  }
   return columns_of(graph_, value) || pool_of(graph_, value);
 }
 
@@ -183,22 +193,23 @@ MapGroup Lowering::group_from(size_t first, bool simple) {
   std::vector<Value> members = {static_cast<Value>(first)};
   const int64_t elements = graph::elements_of(graph_.nodes[first].shape);
   done_[first] = true;
-  for (size_t i = first + 1; options_.level > 0 && i < graph_.nodes.size() &&
-                             members.size() < (simple ? kMostMembers / 2 : kMostMembers);
-       ++i) {
+  // What reads a member stands behind it, so in order each is looked at once.
+  std::set<size_t> near(readers_[first].begin(), readers_[first].end());
+  while (options_.level > 0 && !near.empty() &&
+         members.size() < (simple ? kMostMembers / 2 : kMostMembers)) {
+    const size_t i = *near.begin();
+    near.erase(near.begin());
     const Node& node = graph_.nodes[i];
-    if (!needed_[i] || done_[i] || node.kind != Kind::kMap ||
-        graph::elements_of(node.shape) != elements || (simple && !is_simple(work_, node))) {
+    if (done_[i] || node.kind != Kind::kMap || graph::elements_of(node.shape) != elements ||
+        (simple && !is_simple(work_, node))) {
       continue;
     }
-    bool joins = false, whole = true;
-    for (const Value operand : node.operands) {
-      joins = joins || std::count(members.begin(), members.end(), operand) != 0;
-      whole = whole && ready(operand, members);
-    }
-    if (!joins || !whole) continue;
+    const bool whole = std::all_of(node.operands.begin(), node.operands.end(),
+                                   [&](Value operand) { return ready(operand, members); });
+    if (!whole) continue;
     members.push_back(static_cast<Value>(i));
     done_[i] = true;
+    near.insert(readers_[i].begin(), readers_[i].end());
   }
   for (const Value member : members) {
     size_t inside = 0;
@@ -282,18 +293,8 @@ void Lowering::plan_destinations() {
 
 ProductExit Lowering::exit_of(Value product) {
   ProductExit exit{{}, product};
-  const auto readers = [&](Value value) {
-    std::vector<size_t> list;
-    for (size_t i = static_cast<size_t>(value) + 1; i < graph_.nodes.size(); ++i) {
-      const auto& operands = graph_.nodes[i].operands;
-      if (needed_[i] && std::count(operands.begin(), operands.end(), value) != 0) list.push_back(i);
-    }
-    return list;
-  };
-  const auto is_output = [&](Value value) {
-    return std::any_of(graph_.outputs.begin(), graph_.outputs.end(),
-                       [&](const graph::Output& output) { return output.value == value; });
-  };
+  const auto readers = [&](Value value) { return readers_[static_cast<size_t>(value)]; };
+  const auto is_output = [&](Value value) { return given_[static_cast<size_t>(value)]; };
   std::vector<size_t> users = readers(exit.given);
   while (users.size() == 1 && !is_output(exit.given) &&
          graph::renames(graph_.nodes[users[0]], graph_)) {
@@ -387,6 +388,9 @@ Result<Lowered> Lowering::run() {
   if (!lowered_.refusals.empty()) return std::move(lowered_);
   NEURON_TRY(neff, work_.program.build());
   lowered_.neff = std::move(neff);
+  if (options_.physical_cores == 1) {
+    lowered_.predicted = builder::predict(work_.program.parts().schedule, options_.generation);
+  }
   lowered_.moved = movement_of(work_.program.parts().schedule, options_.generation);
   return std::move(lowered_);
 }

@@ -8,6 +8,7 @@
 #define TOOLS_COMPILER_LOWERING_LOWER_H
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "tools/compiler/graph/refusal.h"
 #include "tools/compiler/lowering/memory.h"
 #include "tools/compiler/lowering/tasks.h"
+#include "tools/compiler/program_builder/prediction.h"
 
 namespace neuron::lowering {
 
@@ -39,6 +41,7 @@ struct Lowered {
   std::vector<graph::Refusal> refusals;  // empty: the NEFF is whole
   size_t tasks = 0;
   Movement moved;
+  std::optional<builder::Prediction> predicted;  // of programs whose time can be told
   Memory memory;
   std::vector<std::string> notes;  // where values are less exact than the model says
 };

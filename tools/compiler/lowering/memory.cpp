@@ -13,15 +13,6 @@ namespace {
 // Layers that are named; the others hold less than each of these.
 constexpr size_t kNamed = 5;
 
-LayerMemory& layer_of(std::vector<LayerMemory>& layers, const std::string& name) {
-  // A layer is written in one go, mostly.
-  const auto found = std::find_if(layers.rbegin(), layers.rend(),
-                                  [&](const LayerMemory& layer) { return layer.layer == name; });
-  if (found != layers.rend()) return *found;
-  layers.push_back({name});
-  return layers.back();
-}
-
 // The size of the first dimension that all inputs have; 0: there is none.
 int64_t common_batch(const graph::Graph& graph) {
   int64_t batch = 0;
@@ -45,12 +36,18 @@ uint64_t Memory::values() const {
                          [](uint64_t sum, const auto& layer) { return sum + layer.values; });
 }
 
+LayerMemory& Memory::layer_of(const std::string& name) {
+  const auto [place, is_new] = numbers.try_emplace(name, layers.size());
+  if (is_new) layers.push_back({name});
+  return layers[place->second];
+}
+
 void Memory::add_weights(const std::string& layer, uint64_t bytes) {
-  layer_of(layers, layer).weights += bytes;
+  layer_of(layer).weights += bytes;
 }
 
 void Memory::add_values(const std::string& layer, uint64_t bytes) {
-  layer_of(layers, layer).values += bytes;
+  layer_of(layer).values += bytes;
 }
 
 std::string Memory::text() const {
@@ -84,7 +81,7 @@ std::string excess(const Memory& memory, uint64_t hbm, const graph::Graph& graph
   largest.resize(std::min(largest.size(), kNamed));
   for (size_t i = 0; i < largest.size(); ++i) {
     text += base::format("{}\"{}\" {} weights and {} values", i == 0 ? "; most of it: " : ", ",
-                         largest[i].layer, bytes_text(largest[i].weights),
+                         base::escaped(largest[i].layer), bytes_text(largest[i].weights),
                          bytes_text(largest[i].values));
   }
   if (memory.weights() >= hbm) {

@@ -6,6 +6,7 @@
 #define TOOLS_COMPILER_LOWERING_MEMORY_H
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,15 +23,17 @@ struct LayerMemory {
 
 struct Memory {
   std::vector<LayerMemory> layers;
-  uint64_t tensors = 0;  // inputs and outputs
+  std::map<std::string, size_t> numbers;  // of layers, by name
+  uint64_t tensors = 0;                   // inputs and outputs
 
   uint64_t weights() const;
   uint64_t values() const;
   uint64_t total() const { return tensors + weights() + values(); }
 
-  // Adds to the layer, which is made if it is a new one.
+  // The layer, and what adds to it, is made if it is a new one.
   void add_weights(const std::string& layer, uint64_t bytes);
   void add_values(const std::string& layer, uint64_t bytes);
+  LayerMemory& layer_of(const std::string& name);
 
   // "102 MB weights, 0.6 MB inputs and outputs, 3.0 MB values between layers"
   std::string text() const;

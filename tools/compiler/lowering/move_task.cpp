@@ -54,6 +54,7 @@ uint64_t runs_of(const BufferAccess& access) {
 // Copies the region; dimensions and runs beyond those of a transfer become several transfers.
 void copy_region(Workspace& work, const Buffer& to, int64_t to_first, const Buffer& from,
                  int64_t from_first, const std::vector<Region::Dimension>& dimensions) {
+  if (!work.program.ok()) return;
   const Side target = side_of(to, to_first, dimensions, true);
   const Side source = side_of(from, from_first, dimensions, false);
   if (emit_turn(work, {to, to_first}, {from, from_first}, dimensions)) return;

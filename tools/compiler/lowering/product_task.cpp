@@ -175,10 +175,10 @@ void Product::emit() {
   work_.trim_stream();
   work_.program.section(node_.origin);
   allocate();
-  for (int64_t batch = 0; batch < node_.batch; ++batch) {
-    for (uint32_t row = 0; row < node_.rows; row += kHigh) {
+  for (int64_t batch = 0; batch < node_.batch && work_.program.ok(); ++batch) {
+    for (uint32_t row = 0; row < node_.rows && work_.program.ok(); row += kHigh) {
       kept_.clear();
-      for (uint32_t column = 0; column < node_.columns; column += kWide) {
+      for (uint32_t column = 0; column < node_.columns && work_.program.ok(); column += kWide) {
         block(static_cast<uint64_t>(batch), row, column);
       }
     }

@@ -117,7 +117,11 @@ Lane hyperbolic_area(Lanes& l, const Lane& x, float offset) {
   constexpr float kLog2 = 0.6931471805599453F;
   const Lane large = l.compare(NEURON_ALU_GT, x, 0x1p24F);
   const Lane small = l.with(NEURON_ALU_MIN, x, 0x1p24F);
-  const Lane root = l.root(l.with(NEURON_ALU_ADD, l.multiply(small, small), offset));
+  // Near 1 the square would lose what is left of it: (x - 1) (x + 1) does not.
+  const Lane inner = offset < 0 ? l.multiply(l.with(NEURON_ALU_SUB, small, 1.0F),
+                                             l.with(NEURON_ALU_ADD, small, 1.0F))
+                                : l.with(NEURON_ALU_ADD, l.multiply(small, small), offset);
+  const Lane root = l.root(inner);
   const Lane area = logarithm(l, l.select(large, x, l.add(small, root)));
   return l.select(large, l.with(NEURON_ALU_ADD, area, kLog2), area);
 }

@@ -69,7 +69,7 @@ void Reduce::piece(int64_t row, uint32_t rows, int64_t column) {
   Lanes lanes(work_, rows, columns);
   const uint8_t dtype = real_ ? uint8_t{NEURON_DTYPE_F32} : order_dtype(node_.type);
   Lane total;
-  for (int64_t k = 0; k < node_.depth; k += depth_) {
+  for (int64_t k = 0; k < node_.depth && work_.program.ok(); k += depth_) {
     const auto depth = static_cast<uint32_t>(std::min(depth_, node_.depth - k));
     const Tile data = data_[next_++ % data_.size()].as(from_.dtype);
     BufferAccess access;
@@ -110,7 +110,7 @@ void Reduce::emit() {
   for (int i = 0; i < (work_.resident() ? 2 : 3); ++i) {
     data_.push_back(work_.program.sbuf("folded", NEURON_PARTITIONS, width, NEURON_DTYPE_F32));
   }
-  for (int64_t row = 0; row < node_.rows; row += NEURON_PARTITIONS) {
+  for (int64_t row = 0; row < node_.rows && work_.program.ok(); row += NEURON_PARTITIONS) {
     const auto rows = static_cast<uint32_t>(std::min<int64_t>(NEURON_PARTITIONS, node_.rows - row));
     for (int64_t column = 0; column < node_.columns; column += columns_) piece(row, rows, column);
   }

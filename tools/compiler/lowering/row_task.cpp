@@ -49,7 +49,7 @@ void emit_gather(Workspace& work, Value value) {
   work.trim_stream();
   const Rows rows = allocate(work, columns);
   const Tile data = rows.data.as(table.dtype);
-  for (int64_t first = 0; first < node.rows; first += NEURON_PARTITIONS) {
+  for (int64_t first = 0; first < node.rows && work.program.ok(); first += NEURON_PARTITIONS) {
     const auto parts =
         static_cast<uint32_t>(std::min<int64_t>(NEURON_PARTITIONS, node.rows - first));
     const auto begin = static_cast<uint64_t>(first);
@@ -83,7 +83,7 @@ void emit_scatter(Workspace& work, Value value) {
   const bool real = graph::is_real(node.type);
   // Rows that are combined may have equal numbers: each sees what the one before has written.
   const int64_t step = node.replaces ? NEURON_PARTITIONS : 1;
-  for (int64_t first = 0; first < node.rows; first += step) {
+  for (int64_t first = 0; first < node.rows && work.program.ok(); first += step) {
     const auto parts = static_cast<uint32_t>(std::min(step, node.rows - first));
     const auto begin = static_cast<uint64_t>(first);
     const TileAccess index = rows.numbers.at(0, parts, 0, 1);

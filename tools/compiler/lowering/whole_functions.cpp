@@ -176,18 +176,44 @@ Lane rounded(Lanes& l, Type type, const Lane& x) {
   return x;
 }
 
+namespace {
+
+// In 32 bits with a sign. Conversion rounds to the nearest and stays within its range, and gives 0
+// for NaN; what lies beyond x goes one back.
+Lane toward_zero(Lanes& l, const Lane& x) {
+  const Lane near = l.converted(x, NEURON_DTYPE_I32);
+  const Lane back = l.converted(near, NEURON_DTYPE_F32);
+  const Lane positive = l.compare(NEURON_ALU_GT, x, 0.0F);
+  const Lane negative = l.compare(NEURON_ALU_LT, x, 0.0F);
+  const Lane above = l.whole(NEURON_ALU_AND, l.compare(NEURON_ALU_GT, back, x), positive);
+  const Lane below = l.whole(NEURON_ALU_AND, l.compare(NEURON_ALU_LT, back, x), negative);
+  return l.whole(NEURON_ALU_ADD, l.whole(NEURON_ALU_SUB, near, above), below);
+}
+
+// Beyond the range of the type the nearest end of it.
+Lane whole_part(Lanes& l, Type to, const Lane& x) {
+  const size_t bytes = graph::type_bytes(to);
+  if (graph::is_unsigned(to) && bytes >= 4) {
+    // The upper half of the range has no sign to lie in.
+    constexpr float kHalf = 0x1p31F;
+    const Lane size = l.with(NEURON_ALU_MAX, x, 0.0F);
+    const Lane upper = l.compare(NEURON_ALU_GE, size, kHalf);
+    const Lane lower = l.select(upper, l.with(NEURON_ALU_SUB, size, kHalf), size);
+    return l.whole(NEURON_ALU_XOR, toward_zero(l, lower), l.bits(NEURON_ALU_SHL, upper, 31));
+  }
+  if (bytes >= 4) return toward_zero(l, x);
+  const auto most = static_cast<float>(graph::truncated(to, 1e9));
+  const auto least = static_cast<float>(graph::truncated(to, -1e9));
+  return toward_zero(l, l.with(NEURON_ALU_MIN, l.with(NEURON_ALU_MAX, x, least), most));
+}
+
+}  // namespace
+
 Lane cast(Lanes& l, Type to, Type from, const Lane& x) {
   if (graph::is_real(from)) {
     if (graph::is_real(to)) return rounded(l, to, x);
     if (to == Type::kBool) return l.compare(NEURON_ALU_NE, x, 0.0F);
-    // Conversion rounds to the nearest; what lies beyond x goes one back.
-    const Lane near = l.converted(x, NEURON_DTYPE_I32);
-    const Lane back = l.converted(near, NEURON_DTYPE_F32);
-    const Lane positive = l.compare(NEURON_ALU_GT, x, 0.0F);
-    const Lane negative = l.compare(NEURON_ALU_LT, x, 0.0F);
-    const Lane above = l.whole(NEURON_ALU_AND, l.compare(NEURON_ALU_GT, back, x), positive);
-    const Lane below = l.whole(NEURON_ALU_AND, l.compare(NEURON_ALU_LT, back, x), negative);
-    return wrapped(l, to, l.whole(NEURON_ALU_ADD, l.whole(NEURON_ALU_SUB, near, above), below));
+    return whole_part(l, to, x);
   }
   if (graph::is_real(to)) {
     const uint8_t dtype = order_dtype(from);

@@ -2,6 +2,7 @@
 #include "tools/compiler/lowering/workspace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "tools/compiler/lowering/tasks.h"
@@ -26,6 +27,8 @@ Workspace::Workspace(const Graph& graph, uint8_t generation, bool resident)
                         user.function == Function::kCeil;
     if (user.kind == graph::Kind::kMap && rounds) rounded_.insert(&node(user.operands[0]));
   }
+  for (const Value input : graph.inputs) tensors_.insert(node(input).name);
+  for (const graph::Output& output : graph.outputs) tensors_.insert(output.name);
 }
 
 uint8_t Workspace::dtype_of(graph::Type type) {
@@ -35,11 +38,7 @@ uint8_t Workspace::dtype_of(graph::Type type) {
 std::string Workspace::unused_name(const char* kind) {
   for (;;) {  // bounded: by the names of the model
     std::string name = kind + std::to_string(names_++);
-    const auto same = [&](Value input) { return node(input).name == name; };
-    const bool used = std::any_of(graph.inputs.begin(), graph.inputs.end(), same) ||
-                      std::any_of(graph.outputs.begin(), graph.outputs.end(),
-                                  [&](const graph::Output& output) { return output.name == name; });
-    if (!used) return name;
+    if (tensors_.count(name) == 0) return name;
   }
 }
 
@@ -139,10 +138,14 @@ bool Workspace::uniform(Value value, double& number) const {
   if (made->kind != graph::Kind::kConstant || made->constant->elements() == 0) return false;
   const graph::Tensor& tensor = *made->constant;
   number = tensor.real(0);
-  const auto same = [](const auto& list) {
-    return std::all_of(list.begin(), list.end(), [&](auto x) { return x == list[0]; });
-  };
-  return same(tensor.reals) && same(tensor.integers);
+  // Zeros of both signs are equal, and not the same number.
+  const auto& reals = tensor.reals;
+  const auto& integers = tensor.integers;
+  return std::all_of(reals.begin(), reals.end(),
+                     [&](double x) {
+                       return x == reals[0] && std::signbit(x) == std::signbit(reals[0]);
+                     }) &&
+         std::all_of(integers.begin(), integers.end(), [&](int64_t x) { return x == integers[0]; });
 }
 
 Register Workspace::lend() {
@@ -203,8 +206,8 @@ void Workspace::no_room(const std::string& origin) {
       "node \"{}\": no room in SBUF for its operands: of {} KiB in a partition {} are held, {} for "
       "values between layers, {} for weights on their way, {} for {} registers and {} by this "
       "layer's own tiles; say -O0, which keeps nothing there between layers",
-      origin, all >> 10, held >> 10, values >> 10, weights >> 10, registers >> 10, lent_,
-      (held - std::min(held, values + weights + registers)) >> 10));
+      base::escaped(origin), all >> 10, held >> 10, values >> 10, weights >> 10, registers >> 10,
+      lent_, (held - std::min(held, values + weights + registers)) >> 10));
 }
 
 void Workspace::trim() {

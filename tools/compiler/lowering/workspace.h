@@ -133,6 +133,7 @@ class Workspace {
   std::deque<std::shared_ptr<const Tile>> streamed_;
   std::set<int32_t> early_;  // buffers that are there before the program starts
   std::set<const Node*> rounded_;
+  std::set<std::string> tensors_;  // names of inputs and outputs
   std::shared_ptr<std::deque<Tile>> resting_;
   double activation_work_ = 0, vector_work_ = 0;
   unsigned lent_ = 0;

@@ -8,7 +8,7 @@
 #include "tools/compiler/onnx/call.h"
 #include "tools/compiler/onnx/model.pb.h"
 #include "tools/compiler/onnx/needed_nodes.h"
-#include "tools/compiler/onnx/operators.h"
+#include "tools/compiler/onnx/operator_table.h"
 #include "tools/compiler/onnx/tensor_reader.h"
 #include "tools/compiler/onnx/unknown_bindings.h"
 
@@ -20,52 +20,9 @@ using graph::RefusalClass;
 using runtime::Result;
 
 constexpr int kMostNested = 24;
+// A model with more of them is not one that somebody can mend one by one.
+constexpr size_t kMostRefusals = 1000;
 constexpr int64_t kOldest = 1, kNewest = 22;
-
-// Operators whose class of refusal is known although they are not imported.
-struct Known {
-  const char* name;
-  RefusalClass kind;
-  const char* sentence;
-};
-constexpr const char* kText =
-    "strings have no form on the device; do this before, and begin behind";
-constexpr const char* kChance =
-    "random values cannot be repeated by another runtime; give them as an input";
-constexpr Known kRefusedOperators[] = {
-    {"StringNormalizer", RefusalClass::kStrings, kText},
-    {"TfIdfVectorizer", RefusalClass::kStrings, kText},
-    {"StringSplit", RefusalClass::kStrings, kText},
-    {"StringConcat", RefusalClass::kStrings, kText},
-    {"RegexFullMatch", RefusalClass::kStrings, kText},
-    {"LabelEncoder", RefusalClass::kStrings, kText},
-    {"ImageDecoder", RefusalClass::kStrings,
-     "compressed images have no form on the device; decode before"},
-    {"Bernoulli", RefusalClass::kRandom, kChance},
-    {"RandomUniform", RefusalClass::kRandom, kChance},
-    {"RandomUniformLike", RefusalClass::kRandom, kChance},
-    {"RandomNormal", RefusalClass::kRandom, kChance},
-    {"RandomNormalLike", RefusalClass::kRandom, kChance},
-    {"Multinomial", RefusalClass::kRandom, kChance},
-    {"Gradient", RefusalClass::kGradient,
-     "derivatives of other nodes are not computed; export the backward pass as nodes"},
-};
-
-const std::map<std::string, Import>& table() {
-  static const std::map<std::string, Import> kTable = [] {
-    std::map<std::string, Import> map;
-    for (const auto list :
-         {map_operators(), activation_operators(), shape_operators(), move_operators(),
-          reduce_operators(), product_operators(), convolution_operators(), pool_operators(),
-          normalisation_operators(), quantisation_operators(), index_operators(),
-          search_operators(), loss_operators(), sequence_operators(), control_operators(),
-          recurrent_operators(), resize_operators(), signal_operators(), image_operators()}) {
-      for (const Operator& entry : list) map.emplace(entry.name, entry.import);
-    }
-    return map;
-  }();
-  return kTable;
-}
 
 using Scope = std::map<std::string, Item>;
 using Sets = std::map<std::string, int64_t>;  // domain to version
@@ -79,7 +36,11 @@ class Importer {
  public:
   Importer(const file::ModelData& model, const std::string& name, const std::string& folder,
            const Bindings& bindings)
-      : model_(model), folder_(folder), bindings_(bindings), builder_(name, bindings.limits) {}
+      : model_(model), folder_(folder), bindings_(bindings), builder_(name, bindings.limits) {
+    for (const file::FunctionData& function : model.functions()) {
+      functions_.try_emplace({function.domain(), function.name()}, &function);
+    }
+  }
 
   Imported run();
 
@@ -117,6 +78,8 @@ class Importer {
   std::optional<Needed> needed_;                // only this part of the model is imported
   std::map<std::string, std::string> lacking_;  // outputs that operators do not give, and why
   std::vector<Refusal> refusals_;
+  std::set<std::pair<std::string, std::string>> refused_;  // node and sentence of each
+  std::map<std::pair<std::string, std::string>, const file::FunctionData*> functions_;
   std::vector<std::string> inputs_;
   int nested_ = 0;
   int64_t steps_ = 0;  // nodes imported, of all rounds of loops
@@ -137,13 +100,19 @@ void Importer::refuse(RefusalClass kind, const std::string& node, const std::str
     refusal.sentence += "; say" + cure;
   }
   // A node in a loop's body would be refused in each round.
-  for (const Refusal& other : refusals_) {
-    if (other.node == node && other.sentence == refusal.sentence) return;
-  }
+  if (stopped_ || !refused_.emplace(node, refusal.sentence).second) return;
   refusals_.push_back(std::move(refusal));
+  if (refusals_.size() < kMostRefusals) return;
+  stopped_ = true;
+  refusals_.push_back({RefusalClass::kForm,
+                       "",
+                       "",
+                       base::format("{} refusals; what follows is not looked at", kMostRefusals),
+                       {}});
 }
 
 std::vector<std::string> Importer::inputs_behind(const std::vector<Value>& values) const {
+  if (values.empty()) return {};
   const auto& nodes = builder_.graph().nodes;
   std::vector<bool> marks(nodes.size(), false);
   for (const Value value : values) marks[static_cast<size_t>(value)] = true;
@@ -230,9 +199,11 @@ void Importer::read_tensor_input(const file::ValueData& input, const file::TypeD
   const auto bound = bindings_.shapes.find(input.name());
   for (int i = 0; i < type.shape().dim_size(); ++i) {
     const auto& dimension = type.shape().dim(i);
-    int64_t size = dimension.has_dim_value() ? dimension.dim_value() : 0;
+    // Older exporters write free dimensions as -1.
+    const bool fixed = dimension.has_dim_value() && dimension.dim_value() >= 0;
+    int64_t size = fixed ? dimension.dim_value() : 0;
     const auto named = bindings_.dimensions.find(dimension.dim_param());
-    if (!dimension.has_dim_value()) {
+    if (!fixed) {
       if (named != bindings_.dimensions.end()) {
         size = named->second;
       } else if (i == 0) {
@@ -240,7 +211,7 @@ void Importer::read_tensor_input(const file::ValueData& input, const file::TypeD
       }
       if (size == 0) ++free;
     }
-    text += (text.empty() ? "" : ", ") + (dimension.has_dim_value() ? std::to_string(size)
+    text += (text.empty() ? "" : ", ") + (fixed ? std::to_string(size)
                                           : dimension.dim_param().empty()
                                               ? "?"
                                               : base::escaped(dimension.dim_param()));
@@ -277,7 +248,13 @@ void Importer::read_tensor_input(const file::ValueData& input, const file::TypeD
 void Importer::read_input(const file::ValueData& input, Scope& scope) {
   if (scope.count(input.name()) != 0) return;  // an initializer
   inputs_.push_back(input.name());
-  if (read_bound(input, scope)) return;
+  if (read_bound(input, scope)) {
+    if (builder_.ok()) return;
+    refuse(RefusalClass::kForm, input.name(), "", builder_.problem());
+    builder_.clear();
+    scope[input.name()].kind = Item::Kind::kRefused;
+    return;
+  }
   scope[input.name()].kind = Item::Kind::kRefused;
   const file::TypeData& type = input.type();
   if (type.has_tensor_type()) return read_tensor_input(input, type.tensor_type(), scope);
@@ -302,10 +279,8 @@ const Item* Importer::find(const std::string& name) const {
 }
 
 const file::FunctionData* Importer::function_of(const file::NodeData& node) const {
-  for (const file::FunctionData& function : model_.functions()) {
-    if (function.name() == node.op_type() && function.domain() == node.domain()) return &function;
-  }
-  return nullptr;
+  const auto found = functions_.find({node.domain(), node.op_type()});
+  return found != functions_.end() ? found->second : nullptr;
 }
 
 void Importer::set_outputs(const file::NodeData& node, const std::vector<Item>& results) {
@@ -369,11 +344,10 @@ void Importer::import_operator(const file::NodeData& node, const Sets& sets,
     return set_outputs(node, import_function(*function, node, inputs));
   }
   std::string name = node.op_type();
-  const auto entry = table().find(domain.empty() ? name : domain + "." + name);
-  if (entry == table().end()) {
-    for (const Known& known : kRefusedOperators) {
-      if (name != known.name) continue;
-      refuse(known.kind, label(node), name, known.sentence);
+  const Import import = import_of(domain.empty() ? name : domain + "." + name);
+  if (import == nullptr) {
+    if (const RefusedOperator* known = refused_operator(name)) {
+      refuse(known->kind, label(node), name, known->sentence);
       return set_outputs(node, {});
     }
     refuse(RefusalClass::kOperator, label(node), name,
@@ -389,7 +363,12 @@ void Importer::import_operator(const file::NodeData& node, const Sets& sets,
             [&](const file::GraphData& body, const std::vector<Item>& given) {
               return import_body(body, given, sets);
             });
-  entry->second(call);
+  import(call);
+  // Nothing may vanish without a word: what was a list where a tensor is wanted, and the like.
+  const bool whole = std::all_of(call.results().begin(), call.results().end(), [](const Item& i) {
+    return i.kind != Item::Kind::kTensor || i.value >= 0;
+  });
+  if (!whole) builder_.fail("it gives no tensor where one is expected");
   if (!builder_.ok()) {
     refuse(call.refusal_class(), label(node), name, builder_.problem(), call.to_bind());
     builder_.clear();
@@ -429,6 +408,10 @@ std::vector<Item> Importer::import_body(const file::GraphData& body,
   std::vector<Item> outputs;
   for (const file::ValueData& output : body.output()) {
     const Item* item = find(output.name());
+    if (item == nullptr) {
+      builder_.fail("its body gives \"{}\", which no node of it makes",
+                    base::escaped(output.name()));
+    }
     outputs.push_back(item != nullptr ? *item : Item());
   }
   frames_.back().pop_back();
@@ -512,6 +495,10 @@ void Importer::add_output(const std::string& name, const Item& item) {
     }
     return;
   }
+  if (item.kind == Item::Kind::kNothing) {
+    refuse(RefusalClass::kForm, name, "",
+           "the output is an optional value that is absent, which has no form on the device");
+  }
   if (item.kind != Item::Kind::kTensor || item.value < 0) return;
   if (graph::elements_of(builder_.shape(item.value)) == 0) {
     refuse(RefusalClass::kEmpty, name, "",
@@ -577,12 +564,6 @@ Result<Imported> import_model(std::span<const uint8_t> bytes, const std::string&
     return runtime::fail(NRT_INVALID, "the file is no ONNX model; expected a ModelProto message");
   }
   return Importer(model, name, folder, bindings).run();
-}
-
-std::vector<std::string> operator_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : table()) names.push_back(entry.first);
-  return names;
 }
 
 }  // namespace neuron::onnx

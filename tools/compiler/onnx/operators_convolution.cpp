@@ -79,6 +79,14 @@ bool read_transposed(Call& c, const Shape& image, const Shape& kernel, Transpose
     c.b.fail("its output_padding or output_shape do not have {} dimensions", rank);
     return false;
   }
+  constexpr int64_t kMost = 1 << 24;
+  const auto within = [](int64_t size) { return size >= 0 && size <= kMost; };
+  if (t.spatial.kernel != kernel || !std::all_of(more.begin(), more.end(), within) ||
+      !std::all_of(wanted.begin(), wanted.end(), within)) {
+    c.b.fail("its kernel_shape, output_padding or output_shape do not fit weights of {}",
+             graph::shape_text(kernel));
+    return false;
+  }
   for (size_t i = 0; i < rank; ++i) {
     const int64_t reach = (t.spatial.kernel[i] - 1) * t.spatial.dilations[i] + 1;
     const int64_t full = t.spatial.strides[i] * (image[i] - 1) + more[i] + reach;
@@ -93,7 +101,7 @@ bool read_transposed(Call& c, const Shape& image, const Shape& kernel, Transpose
       t.spatial.after[i] = total - t.spatial.before[i];
     }
     t.counts.push_back(full - t.spatial.before[i] - t.spatial.after[i]);
-    if (t.counts.back() < 1 || t.counts.back() > 1 << 24) {
+    if (t.counts.back() < 1 || t.counts.back() > kMost) {
       c.b.fail("a result of {} along dimension {} of the image", t.counts.back(), i);
       return false;
     }
@@ -142,6 +150,7 @@ void transposed_convolution(Call& c) {
   const Value columns =
       c.b.reshape(c.b.windows(spread, 1, windows, 0, true),
                   {input[0] * groups, per_group * offsets, graph::elements_of(t.counts)});
+  if (!c.b.ok()) return;
   // [groups, inputs, outputs, offsets turned round] to [groups, offsets * inputs, outputs]
   std::vector<int64_t> turned;
   for (int64_t i = offsets; i-- > 0;) turned.push_back(i);
@@ -163,6 +172,12 @@ void columns_to_image(Call& c) {
   if (!c.b.ok() || !read_spatial(c, image, block, spatial)) return;
   const Shape counts = spatial.counts(image);
   if (!c.b.allowed(block) || !c.b.allowed(counts)) return;
+  // Of another size it would be that of an attribute, which this operator does not have.
+  if (block != spatial.kernel) {
+    c.b.fail("blocks of {} and a kernel of {}", graph::shape_text(block),
+             graph::shape_text(spatial.kernel));
+    return;
+  }
   const int64_t offsets = graph::elements_of(block);
   if (shape.size() != 3 || shape[1] % offsets != 0 || shape[2] != graph::elements_of(counts)) {
     c.b.fail("columns of {} do not fit an image of {}", graph::shape_text(shape),

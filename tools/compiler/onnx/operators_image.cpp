@@ -19,9 +19,9 @@ struct Table {
 Table table_of(Call& c, Value x) {
   const Shape shape = c.b.shape(x);
   Table table;
-  if (shape.size() != 4) {
-    c.b.fail("an image of {}; [batch, channels, height, width] is supported",
-             graph::shape_text(shape));
+  if (shape.size() != 4 || !graph::is_real(c.b.type(x))) {
+    c.b.fail("an image of {} {}; [batch, channels, height, width] of real numbers is supported",
+             graph::type_name(c.b.type(x)), graph::shape_text(shape));
     return table;
   }
   table.batch = shape[0];
@@ -133,6 +133,13 @@ void grid_sample(Call& c) {
              c.integer("align_corners", 0) != 0};
   if (s.mode == "bilinear") s.mode = "linear";
   if (s.mode == "bicubic") s.mode = "cubic";
+  const bool known = (s.mode == "nearest" || s.mode == "linear" || s.mode == "cubic") &&
+                     (s.padding == "zeros" || s.padding == "border" || s.padding == "reflection");
+  if (!known) {
+    c.b.fail("the mode \"{}\" with the padding \"{}\"", base::escaped(s.mode),
+             base::escaped(s.padding));
+    return;
+  }
   const int64_t places = shape[1] * shape[2], count = shape[0] * places;
   const Value real = c.b.reshape(c.b.cast(grid, c.b.type(table.rows)), {count, 2});
   const auto part = [&](int64_t i, int64_t size) {
@@ -230,7 +237,7 @@ Value aligned_region(Call& c, Value image, const Region& r, int64_t rows, int64_
     const std::vector<double>& wx = right ? x.high_weight : x.low_weight;
     Tensor weights = Tensor::zeros(c.b.type(image), {rows * down, columns * across});
     for (size_t i = 0; i < wy.size(); ++i) {
-      for (size_t j = 0; j < wx.size(); ++j) weights.reals[i * wx.size() + j] = wy[i] * wx[j];
+      for (size_t j = 0; j < wx.size(); ++j) weights.set(i * wx.size() + j, wy[i] * wx[j]);
     }
     const Value part = c.b.multiply(picked, c.b.constant(std::move(weights)));
     result = result == graph::kNone
@@ -250,8 +257,9 @@ void region_align(Call& c) {
   const Shape shape = c.b.shape(x);
   if (regions == nullptr || batches == nullptr || !c.b.ok()) return;
   const int64_t count = batches->elements();
-  if (shape.size() != 4 || regions->elements() != 4 * count || count < 1) {
-    c.b.fail("{} regions of {}", count, graph::shape_text(shape));
+  if (shape.size() != 4 || regions->elements() != 4 * count || count < 1 ||
+      !graph::is_real(c.b.type(x))) {
+    c.b.fail("{} regions of {} {}", count, graph::type_name(c.b.type(x)), graph::shape_text(shape));
     return;
   }
   const double scale = c.real("spatial_scale", 1);

@@ -22,7 +22,11 @@ void gather(Call& c) { c.out(c.b.take(c.in(0), c.in(1), c.integer("axis", 0))); 
 // numbers[i...] along the axis and the place i... otherwise.
 Value element_numbers(Call& c, Value numbers, const Shape& shape, int64_t axis) {
   const Shape steps = graph::strides_of(shape), places = c.b.shape(numbers);
-  if (places.size() != shape.size()) {
+  bool fits = places.size() == shape.size();
+  for (int64_t i = 0; fits && i < static_cast<int64_t>(shape.size()); ++i) {
+    fits = i == axis || places[at(i)] <= shape[at(i)];
+  }
+  if (!fits) {
     return c.b.fail("numbers of {} in an array of {}", graph::shape_text(places),
                     graph::shape_text(shape));
   }
@@ -59,8 +63,11 @@ bool read_tuples(Call& c, const Shape& shape, int64_t batch_axes, Tuples& t) {
   const Shape places = c.b.shape(tuples);
   const auto rank = static_cast<int64_t>(shape.size());
   const int64_t length = places.empty() ? -1 : places.back();
-  if (length < 1 || batch_axes < 0 || batch_axes + length > rank ||
-      batch_axes >= static_cast<int64_t>(places.size())) {
+  const bool fits = length >= 1 && batch_axes >= 0 &&
+                    batch_axes < static_cast<int64_t>(places.size()) && batch_axes <= rank &&
+                    length <= rank - batch_axes &&
+                    std::equal(shape.begin(), shape.begin() + batch_axes, places.begin());
+  if (!fits) {
     c.b.fail("tuples of {} in an array of {}", graph::shape_text(places), graph::shape_text(shape));
     return false;
   }

@@ -36,6 +36,10 @@ void likelihood_loss(Call& c, Value scores, size_t weight_input) {
     used = c.b.select(skip, zero, used);
   }
   const std::string how = c.text("reduction", "mean");
+  if (how != "none" && how != "sum" && how != "mean") {
+    c.b.fail("the reduction \"{}\"", base::escaped(how));
+    return;
+  }
   if (how == "none") return c.out(loss);
   std::vector<int64_t> axes;
   for (int64_t i = 0; i < c.b.rank(loss); ++i) axes.push_back(i);

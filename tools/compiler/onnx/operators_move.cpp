@@ -112,8 +112,12 @@ void split(Call& c) {
                                    : (c.has(1) ? c.known_integers(1) : std::vector<int64_t>());
   if (!c.b.ok()) return;
   if (parts.empty()) {
-    const auto count =
-        std::max<int64_t>(1, c.integer("num_outputs", static_cast<int64_t>(c.outputs())));
+    const auto named = static_cast<int64_t>(c.outputs());
+    const int64_t count = c.integer("num_outputs", named);
+    if (count < 1 || count > std::max<int64_t>(1, size)) {
+      c.b.fail("{} parts of {} elements", count, size);
+      return;
+    }
     const int64_t each = (size + count - 1) / count;
     for (int64_t done = 0; done < size && parts.size() < c.outputs(); done += each) {
       parts.push_back(std::min(each, size - done));
@@ -122,6 +126,7 @@ void split(Call& c) {
   int64_t first = 0;
   for (const int64_t part : parts) {
     c.out(c.b.slice_axis(x, axis, {first, part, 1}));
+    if (!c.b.ok()) return;
     first += part;
   }
   if (first != size) c.b.fail("parts of {} elements of a dimension of {}", first, size);
@@ -165,7 +170,8 @@ void pad(Call& c) {
     if (!c.b.ok()) return;
     before[at(axis)] = given[i];
     after[at(axis)] = given[count + i];
-    if (std::abs(given[i]) > 1 << 20 || std::abs(given[count + i]) > 1 << 20) {
+    const auto [least, most] = std::minmax(given[i], given[count + i]);
+    if (least < -(1 << 20) || most > 1 << 20) {
       c.b.fail("a width of {} or {}", given[i], given[count + i]);
       return;
     }
@@ -182,6 +188,7 @@ void pad(Call& c) {
       c.b.fail("nothing to repeat in a dimension of 0");
       return;
     }
+    if (!c.b.listable(size + (1 << 20))) return;
     std::vector<int64_t> places;
     for (int64_t i = -before[at(axis)]; i < size + after[at(axis)]; ++i) {
       places.push_back(padded_place(i, size, mode));
@@ -230,8 +237,13 @@ void reverse_sequence(Call& c) {
   const std::vector<int64_t> lengths = c.known_integers(1);
   if (!c.b.ok()) return;
   std::vector<Value> rows;
-  const int64_t steps = c.b.size(x, time_axis);
-  for (size_t i = 0; i < lengths.size(); ++i) {
+  const int64_t steps = c.b.size(x, time_axis), batch = c.b.size(x, batch_axis);
+  if (!c.b.listable(steps)) return;
+  if (static_cast<int64_t>(lengths.size()) != batch || batch_axis == time_axis) {
+    c.b.fail("{} lengths for a batch of {}, of steps along dimension {}", lengths.size(), batch,
+             time_axis);
+  }
+  for (size_t i = 0; i < lengths.size() && c.b.ok(); ++i) {
     std::vector<int64_t> places;
     for (int64_t t = 0; t < steps; ++t) places.push_back(t < lengths[i] ? lengths[i] - 1 - t : t);
     const Value row = c.b.slice_axis(x, batch_axis, {static_cast<int64_t>(i), 1, 1});
@@ -273,7 +285,9 @@ void center_crop_pad(Call& c) {
   for (size_t i = 0; i < axes.size() && c.b.ok(); ++i) {
     const int64_t axis = c.b.axis(x, axes[i]);
     const int64_t size = c.b.size(x, axis);
-    if (sizes[i] < size) {
+    if (sizes[i] < 0 || !c.b.ok()) {
+      c.b.fail("a size of {}", sizes[i]);
+    } else if (sizes[i] < size) {
       x = c.b.slice_axis(x, axis, {(size - sizes[i]) / 2, sizes[i], 1});
     } else {
       std::vector<int64_t> before(at(c.b.rank(x)), 0), after = before;

@@ -97,7 +97,7 @@ void group_normalization(Call& c) {
   const Value x = c.in(0);
   const Shape shape = c.b.shape(x);
   const int64_t groups = c.integer("num_groups", 1);
-  if (shape.size() < 3 || groups < 1 || shape[1] % groups != 0) {
+  if (shape.size() < 3 || groups < 1 || groups > shape[1] || shape[1] % groups != 0) {
     c.b.fail("{} groups of {}", groups, graph::shape_text(shape));
     return;
   }

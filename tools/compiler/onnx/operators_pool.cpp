@@ -54,11 +54,17 @@ Value places(Call& c, const Pool& pool, bool by_columns) {
   return c.b.transpose(c.b.reshape(numbers, reversed), order);
 }
 
+// Of whole numbers, as the device has them: in 32 bits.
+double least_of(Type type) {
+  const size_t bytes = std::min<size_t>(4, graph::type_bytes(type));
+  return graph::is_unsigned(type) ? 0 : -std::ldexp(1.0, static_cast<int>(8 * bytes) - 1);
+}
+
 void max_pool(Call& c) {
   const Pool pool = pool_of(c);
   if (!pool.ok) return;
   const bool real = graph::is_real(c.b.type(pool.x));
-  const double least = real ? -kInfinity : graph::is_unsigned(c.b.type(pool.x)) ? 0 : -128;
+  const double least = real ? -kInfinity : least_of(c.b.type(pool.x));
   const Value all = windows_of(c, pool, pool.x, pool.channels, least);
   const Value best = c.b.reduce(Function::kMaximum, all, {1}, true);
   c.out(c.b.reshape(best, pool.result));
@@ -67,7 +73,10 @@ void max_pool(Call& c) {
   const Value where = windows_of(c, pool, places(c, pool, c.integer("storage_order", 0) != 0), 1,
                                  static_cast<double>(count));
   const Value none = c.b.scalar(Type::kI64, static_cast<double>(count));
-  Value found = c.b.select(c.b.map(Function::kEqual, all, best), where, none);
+  Value hit = c.b.map(Function::kEqual, all, best);
+  // NaN is the largest where there is one, and equal to nothing.
+  if (real) hit = c.b.map(Function::kOr, hit, c.b.map(Function::kIsNan, all));
+  Value found = c.b.select(hit, where, none);
   found = c.b.reduce(Function::kMinimum, found, {1}, false);
   const Value first = c.b.map(Function::kMultiply, c.b.counting(Type::kI64, {pool.channels, 1}, 0),
                               static_cast<double>(count));
@@ -75,17 +84,15 @@ void max_pool(Call& c) {
 }
 
 void average_pool(Call& c) {
-  Pool pool = pool_of(c);
+  const Pool pool = pool_of(c);
   if (!pool.ok) return;
   const Value sum =
       c.b.reduce(Function::kAdd, windows_of(c, pool, pool.x, pool.channels, 0), {1}, false);
   // How many elements each window has, padding included or not.
   const bool padding = c.integer("count_include_pad", 0) != 0;
-  Pool counted = pool;
   Shape image = pool.image;
   for (size_t i = 0; padding && i < image.size(); ++i) {
     image[i] += pool.spatial.before[i] + pool.spatial.after[i];
-    counted.spatial.before[i] = counted.spatial.after[i] = 0;
   }
   Value ones = c.b.scalar(c.b.type(pool.x), 1);
   std::vector<Builder::Window> windows = pool.spatial.windows(pool.image);
@@ -142,6 +149,7 @@ void max_unpool(Call& c) {
       return;
     }
   }
+  if (!c.b.allowed(inner)) return;
   const int64_t count = graph::elements_of(inner), given = graph::elements_of(shape);
   const Value empty = c.b.expand(c.b.scalar(c.b.type(x), 0), {count, 1});
   Value y = c.b.scatter(empty, c.b.reshape(places, {given}), c.b.reshape(x, {given, 1}), {});
@@ -150,7 +158,11 @@ void max_unpool(Call& c) {
   const Shape wanted = c.known_integers(2);
   if (!c.b.ok()) return;
   std::vector<int64_t> before(inner.size(), 0), after = before;
-  for (size_t i = 0; i < inner.size() && i < wanted.size(); ++i) after[i] = wanted[i] - inner[i];
+  if (wanted.size() != inner.size() || !c.b.allowed(wanted)) {
+    c.b.fail("{} sizes of a result of {}", wanted.size(), graph::shape_text(inner));
+    return;
+  }
+  for (size_t i = 0; i < inner.size(); ++i) after[i] = wanted[i] - inner[i];
   c.out(c.b.pad(y, before, after, 0));
 }
 

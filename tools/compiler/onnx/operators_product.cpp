@@ -144,6 +144,16 @@ void einsum(Call& c) {
     }
   }
   letters += summed;
+  for (const char letter : equation.result) {
+    const bool read = std::any_of(
+        equation.terms.begin(), equation.terms.end(),
+        [&](const std::string& term) { return term.find(letter) != std::string::npos; });
+    // "..." may stand for no dimension at all.
+    if (read) continue;
+    c.b.fail("the letter \"{}\" of the result is in no term of \"{}\"",
+             base::escaped(std::string(1, letter)), base::escaped(c.text("equation", "")));
+    return;
+  }
   const auto kept = static_cast<int64_t>(equation.result.size());
   Value value = aligned(c, c.in(0), equation.terms[0], letters);
   for (size_t i = 1; i < c.count(); ++i) {

@@ -28,6 +28,7 @@ Value along(Call& c, Value factor, Value x, int64_t axis) {
     // Of blocks: each is repeated over its block.
     const int64_t block = c.integer("block_size", 0);
     if (block < 1) return c.b.fail("a scale of {} without a block size", graph::shape_text(shape));
+    if (!c.b.listable(of_x[static_cast<size_t>(axis)])) return graph::kNone;
     std::vector<int64_t> places;
     for (int64_t i = 0; i < of_x[static_cast<size_t>(axis)]; ++i) places.push_back(i / block);
     return c.b.pick(factor, axis, places);
@@ -39,7 +40,9 @@ Value along(Call& c, Value factor, Value x, int64_t axis) {
 }
 
 void quantize_linear(Call& c) {
-  const Value x = c.in(0);
+  // Whole numbers, too, are divided by a real scale.
+  const Value given = c.in(0);
+  const Value x = graph::is_real(c.b.type(given)) ? given : c.b.cast(given, Type::kF32);
   const int64_t axis = c.integer("axis", 1);
   const Value scale = along(c, c.in(1), x, axis);
   Type type = Type::kU8;

@@ -102,10 +102,15 @@ Value resized(Call& c, Value x, const Method& method, const Axis& a) {
   if (a.from > 1 << 16 || a.to > 1 << 16 || a.from * a.to > 1 << 20) {
     return c.b.fail("{} elements interpolated to {}", a.from, a.to);
   }
+  // What rounding gives a whole number is not said.
+  if (!graph::is_real(c.b.type(x))) {
+    return c.b.fail("interpolation of {}; cast to f32 before, and back as you want it rounded",
+                    graph::type_name(c.b.type(x)));
+  }
   Tensor matrix = Tensor::zeros(c.b.type(x), {a.to, a.from});
   for (int64_t i = 0; i < a.to; ++i) {
     const std::vector<double> row = weights_of(method, a, i);
-    std::copy(row.begin(), row.end(), matrix.reals.begin() + i * a.from);
+    for (int64_t k = 0; k < a.from; ++k) matrix.set(at(i * a.from + k), row[at(k)]);
   }
   // [before, axis, behind]
   const Shape shape = c.b.shape(x);
@@ -171,8 +176,31 @@ bool read_axes(Call& c, const Shape& shape, const Tensor* scales, const std::vec
   return true;
 }
 
+template <class List>
+bool is_one_of(const std::string& name, const List& names) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+// Whether all of its names are known.
+bool check(Call& c, const Method& method) {
+  constexpr const char* kModes[] = {"nearest", "linear", "cubic"};
+  constexpr const char* kCoordinates[] = {
+      "half_pixel",           "pytorch_half_pixel", "align_corners",       "asymmetric",
+      "tf_half_pixel_for_nn", "tf_crop_and_resize", "half_pixel_symmetric"};
+  constexpr const char* kRoundings[] = {"floor", "ceil", "round_prefer_floor", "round_prefer_ceil"};
+  if (is_one_of(method.mode, kModes) && is_one_of(method.coordinates, kCoordinates) &&
+      is_one_of(method.rounding, kRoundings)) {
+    return true;
+  }
+  c.b.fail("the mode \"{}\" with the coordinates \"{}\" and the rounding \"{}\"",
+           base::escaped(method.mode), base::escaped(method.coordinates),
+           base::escaped(method.rounding));
+  return false;
+}
+
 void resize_with(Call& c, const Method& method, const Tensor* scales,
                  const std::vector<int64_t>& sizes, const Tensor* region) {
+  if (!check(c, method)) return;
   Value x = c.in(0);
   const Shape shape = c.b.shape(x);
   std::vector<int64_t> numbers = c.integers("axes");

@@ -104,13 +104,29 @@ class RowOrder {
   }
   int compare(int64_t a, int64_t b) const {
     for (const int64_t first : first_) {
-      const double left = x_.real(at(first + a * step_)), right = x_.real(at(first + b * step_));
-      if (left != right) return left < right ? -1 : 1;
+      const int order = compare_elements(at(first + a * step_), at(first + b * step_));
+      if (order != 0) return order;
     }
     return 0;
   }
 
  private:
+  // NaN stands behind all numbers and equals NaN: without such an order nothing can be sorted.
+  int compare_elements(size_t a, size_t b) const {
+    if (graph::is_real(x_.type)) {
+      const double left = x_.reals[a], right = x_.reals[b];
+      const bool left_nan = std::isnan(left), right_nan = std::isnan(right);
+      if (left_nan || right_nan) return static_cast<int>(left_nan) - static_cast<int>(right_nan);
+      return static_cast<int>(left > right) - static_cast<int>(left < right);
+    }
+    const int64_t left = x_.integers[a], right = x_.integers[b];
+    if (x_.type == Type::kU64) {
+      const auto x = static_cast<uint64_t>(left), y = static_cast<uint64_t>(right);
+      return static_cast<int>(x > y) - static_cast<int>(x < y);
+    }
+    return static_cast<int>(left > right) - static_cast<int>(left < right);
+  }
+
   const Tensor& x_;
   int64_t step_ = 1, count_ = 1;
   std::vector<int64_t> first_;
@@ -133,30 +149,30 @@ void unique(Call& c) {
     return;
   }
   const RowOrder order(x, axis);
-  std::vector<int64_t> first, inverse(at(count)), counts;
-  for (int64_t i = 0; i < count; ++i) {
-    const auto same = std::find_if(first.begin(), first.end(),
-                                   [&](int64_t j) { return order.compare(i, j) == 0; });
-    inverse[at(i)] = same - first.begin();
-    if (same == first.end()) {
-      first.push_back(i);
-      counts.push_back(0);
-    }
-    ++counts[at(inverse[at(i)])];
+  // Equal rows stand together in order, the first one in front.
+  std::vector<int64_t> rows(at(count)), group(at(count), 0), first;
+  std::iota(rows.begin(), rows.end(), 0);
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](int64_t a, int64_t b) { return order.compare(a, b) < 0; });
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i == 0 || order.compare(rows[i - 1], rows[i]) != 0) first.push_back(rows[i]);
+    group[at(rows[i])] = static_cast<int64_t>(first.size()) - 1;
   }
   std::vector<int64_t> ranks(first.size()), places(first.size());
   std::iota(ranks.begin(), ranks.end(), 0);
-  if (c.integer("sorted", 1) != 0) {
+  if (c.integer("sorted", 1) == 0) {
     std::sort(ranks.begin(), ranks.end(),
-              [&](int64_t a, int64_t b) { return order.compare(first[at(a)], first[at(b)]) < 0; });
+              [&](int64_t a, int64_t b) { return first[at(a)] < first[at(b)]; });
   }
-  std::vector<int64_t> sorted_first, sorted_counts;
+  std::vector<int64_t> sorted_first, sorted_counts(ranks.size(), 0), inverse;
   for (size_t i = 0; i < ranks.size(); ++i) {
     places[at(ranks[i])] = static_cast<int64_t>(i);
     sorted_first.push_back(first[at(ranks[i])]);
-    sorted_counts.push_back(counts[at(ranks[i])]);
   }
-  for (int64_t& place : inverse) place = places[at(place)];
+  for (const int64_t number : group) {
+    inverse.push_back(places[at(number)]);
+    ++sorted_counts[at(inverse.back())];
+  }
   c.out(c.b.pick(c.b.constant(std::move(x)), axis, sorted_first));
   c.out(c.b.integers(sorted_first));
   c.out(c.b.integers(inverse));
@@ -201,6 +217,14 @@ void non_max_suppression(Call& c) {
   }
   const bool by_centre = c.integer("center_point_box", 0) != 0;
   const int64_t count = boxes->shape[1];
+  const double rows_of_scores = static_cast<double>(scores->shape[0] * scores->shape[1]);
+  const double compared =
+      static_cast<double>(count) * std::min(static_cast<double>(count), std::max(0.0, most));
+  if (rows_of_scores * compared > 0x1p32) {
+    c.b.fail("{} rows of {} scores are compared, {:.0f} pairs; at most 2^32 are supported",
+             rows_of_scores, count, rows_of_scores * compared);
+    return;
+  }
   std::vector<int64_t> found;
   for (int64_t row = 0; row < scores->shape[0] * scores->shape[1]; ++row) {
     const int64_t batch = row / scores->shape[1];
@@ -208,8 +232,10 @@ void non_max_suppression(Call& c) {
     const auto box = [&](int64_t i) { return box_at(*boxes, at(batch * count + i), by_centre); };
     std::vector<int64_t> order(at(count)), kept;
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int64_t a, int64_t b) { return score(a) > score(b); });
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      // NaN is behind all scores; none of them is larger than `least`.
+      return score(a) > score(b) || (std::isnan(score(b)) && !std::isnan(score(a)));
+    });
     for (const int64_t i : order) {
       if (static_cast<double>(kept.size()) >= most || !(score(i) > least)) break;
       const bool apart = std::all_of(kept.begin(), kept.end(),

@@ -17,7 +17,10 @@ std::vector<Item> elements(Call& c, size_t number) {
 // A place in a sequence of `count`; negative ones from its end.
 size_t place_of(Call& c, size_t number, size_t count) {
   const std::vector<int64_t> given = c.known_integers(number);
-  if (given.size() != 1) return 0;
+  if (given.size() != 1) {
+    c.b.fail("{} numbers of an element, expected one", given.size());
+    return 0;
+  }
   const auto size = static_cast<int64_t>(count);
   const int64_t place = given[0] < 0 ? given[0] + size : given[0];
   if (place >= 0 && place < size) return static_cast<size_t>(place);
@@ -35,13 +38,15 @@ void empty(Call& c) { c.out(Item::sequence({})); }
 
 void insert(Call& c) {
   std::vector<Item> list = elements(c, 0);
-  // One behind the last is allowed.
-  const size_t place = c.has(2) ? place_of(c, 2, list.size() + 1) : list.size();
-  const bool from_end = c.has(2) && c.b.ok() && c.known_integers(2)[0] < 0;
-  if (!c.b.ok()) return;
-  const size_t before = from_end ? place - 1 : place;
-  list.insert(list.begin() + static_cast<ptrdiff_t>(std::min(before, list.size())),
-              Item::of(c.in(1)));
+  const auto count = static_cast<int64_t>(list.size());
+  // One behind the last is allowed; negative places are from the end, where -1 is the last.
+  const std::vector<int64_t> given = c.has(2) ? c.known_integers(2) : std::vector<int64_t>{count};
+  if (given.size() != 1 || given[0] < -count || given[0] > count) {
+    c.b.fail("a place in a sequence of {}", count);
+    return;
+  }
+  const int64_t place = given[0] < 0 ? given[0] + count : given[0];
+  list.insert(list.begin() + place, Item::of(c.in(1)));
   c.out(Item::sequence(std::move(list)));
 }
 
@@ -69,15 +74,20 @@ void split(Call& c) {
   const Value x = c.in(0);
   const int64_t axis = c.b.axis(x, c.integer("axis", 0));
   const int64_t size = c.b.size(x, axis);
-  std::vector<int64_t> parts(static_cast<size_t>(std::clamp<int64_t>(size, 0, 1 << 16)), 1);
   const bool given = c.has(1);
-  if (given) parts = c.known_integers(1);
+  std::vector<int64_t> parts = given ? c.known_integers(1) : std::vector<int64_t>{1};
   if (!c.b.ok()) return;
-  if (given && c.shape(1).empty()) {
+  if (!given || c.shape(1).empty()) {
+    // All parts have this size, but for the last.
+    constexpr int64_t kMostParts = 1 << 16;
     const int64_t each = parts.empty() ? 0 : parts[0];
     parts.clear();
-    if (each < 1) c.b.fail("parts of {} elements", each);
-    for (int64_t done = 0; c.b.ok() && done < size; done += each) {
+    if (each < 1 || size / std::max<int64_t>(1, each) >= kMostParts) {
+      c.b.fail("parts of {} of {} elements; fewer than {} parts are supported", each, size,
+               kMostParts);
+      return;
+    }
+    for (int64_t done = 0; done < size; done += std::min(each, size - done)) {
       parts.push_back(std::min(each, size - done));
     }
   }
@@ -86,14 +96,16 @@ void split(Call& c) {
   const bool keeps = given || c.integer("keepdims", 1) != 0;
   for (const int64_t part : parts) {
     Value value = c.b.slice_axis(x, axis, {first, part, 1});
+    if (!c.b.ok()) return;
     first += part;
-    if (!keeps && c.b.ok()) {
+    if (!keeps) {
       Shape shape = c.b.shape(value);
       shape.erase(shape.begin() + axis);
       value = c.b.reshape(value, shape);
     }
     list.push_back(Item::of(value));
   }
+  if (first != size) c.b.fail("parts of {} elements of a dimension of {}", first, size);
   c.out(Item::sequence(std::move(list)));
 }
 
@@ -131,7 +143,11 @@ void map(Call& c) {
       inputs.push_back(listed ? item.elements[round] : item);
     }
     const std::vector<Item> outputs = c.body("body", inputs);
-    for (size_t i = 0; i < lists.size() && i < outputs.size(); ++i) lists[i].push_back(outputs[i]);
+    for (size_t i = 0; i < lists.size() && i < outputs.size(); ++i) {
+      // Lists of lists could double in each node.
+      if (outputs[i].kind != Item::Kind::kTensor) c.b.fail("output {} of its body is no tensor", i);
+      lists[i].push_back(Item::of(outputs[i].value));
+    }
   }
   for (std::vector<Item>& list : lists) c.out(Item::sequence(std::move(list)));
 }

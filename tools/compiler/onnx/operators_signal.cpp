@@ -49,6 +49,7 @@ void mel_weight_matrix(Call& c) {
     return;
   }
   const int64_t rows = length / 2 + 1;
+  if (!c.b.listable(rows * bins)) return;
   std::vector<int64_t> edges;
   for (int64_t i = 0; i < bins + 2; ++i) {
     const double mel = low + static_cast<double>(i) * (high - low) / static_cast<double>(bins + 2);
@@ -89,7 +90,7 @@ Value waves(Call& c, const Transform& t, Type type, bool sine) {
     for (int64_t k = 0; k < t.bins; ++k) {
       const double angle =
           kTurn * static_cast<double>(i * k % t.length) / static_cast<double>(t.length);
-      matrix.reals[at(i * t.bins + k)] = sine ? std::sin(angle) : std::cos(angle);
+      matrix.set(at(i * t.bins + k), sine ? std::sin(angle) : std::cos(angle));
     }
   }
   return c.b.constant(std::move(matrix));
@@ -102,6 +103,9 @@ Value transformed(Call& c, const Transform& t, Value real, Value imaginary) {
     return c.b.fail("a transform of {} elements", t.length);
   }
   const Type type = c.b.type(real);
+  if (!graph::is_real(type)) {
+    return c.b.fail("a transform of {}; cast it before", graph::type_name(type));
+  }
   const Value cosines = waves(c, t, type, false), sines = waves(c, t, type, true);
   const double sign = t.inverse ? -1 : 1;
   Value x = c.b.product(real, cosines);
@@ -140,6 +144,10 @@ void discrete_fourier_transform(Call& c) {
   }
   Transform t;
   t.length = c.has(1) ? c.known_integer(1) : c.b.size(x, axis);
+  if (t.length < 1 || t.length > kMostLength) {
+    c.b.fail("a transform of {} elements; at most {} are supported", t.length, kMostLength);
+    return;
+  }
   t.inverse = c.integer("inverse", 0) != 0;
   t.bins = c.integer("onesided", 0) != 0 ? t.length / 2 + 1 : t.length;
   std::vector<int64_t> order, back;

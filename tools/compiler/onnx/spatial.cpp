@@ -42,6 +42,7 @@ std::vector<Builder::Window> Spatial::windows(const Shape& image) const {
 bool read_spatial(Call& c, const Shape& image, const std::vector<int64_t>& kernel,
                   Spatial& spatial) {
   const size_t rank = image.size();
+  if (!c.b.allowed(image)) return false;
   spatial.kernel = c.integers("kernel_shape", kernel);
   spatial.strides = c.integers("strides", std::vector<int64_t>(rank, 1));
   spatial.dilations = c.integers("dilations", std::vector<int64_t>(rank, 1));
@@ -60,6 +61,10 @@ bool read_spatial(Call& c, const Shape& image, const std::vector<int64_t>& kerne
   spatial.before.assign(pads.begin(), pads.begin() + static_cast<ptrdiff_t>(rank));
   spatial.after.assign(pads.begin() + static_cast<ptrdiff_t>(rank), pads.end());
   const std::string mode = c.text("auto_pad", "NOTSET");
+  if (mode != "NOTSET" && mode != "VALID" && mode != "SAME_UPPER" && mode != "SAME_LOWER") {
+    c.b.fail("the padding \"{}\"", base::escaped(mode));
+    return false;
+  }
   for (size_t i = 0; i < rank && mode != "NOTSET"; ++i) {
     spatial.before[i] = spatial.after[i] = 0;
     if (mode == "VALID") continue;

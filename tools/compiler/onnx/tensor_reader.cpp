@@ -2,7 +2,7 @@
 #include "tools/compiler/onnx/tensor_reader.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -26,10 +26,22 @@ constexpr int32_t kString = 8;
 Result<std::string> read_external(const file::TensorData& data, const std::string& folder,
                                   size_t wanted) {
   std::string name;
-  uint64_t offset = 0;
+  uint64_t offset = 0, length = wanted;
   for (const file::Entry& entry : data.external_data()) {
     if (entry.key() == "location") name = entry.value();
-    if (entry.key() == "offset") offset = std::strtoull(entry.value().c_str(), nullptr, 10);
+    const bool is_offset = entry.key() == "offset";
+    if (!is_offset && entry.key() != "length") continue;
+    const std::string& text = entry.value();
+    uint64_t& number = is_offset ? offset : length;
+    const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (wrong != std::errc() || end != text.data() + text.size()) {
+      return fail(NRT_INVALID, "the {} of its data is \"{}\", expected a number", entry.key(),
+                  base::escaped(text));
+    }
+  }
+  if (length != wanted) {
+    return fail(NRT_INVALID, "its data is to have {} bytes, and its shape needs {}", length,
+                wanted);
   }
   namespace files = std::filesystem;
   const files::path path(name);

@@ -17,11 +17,9 @@ Program::Program(std::string name, uint8_t generation)
 
 Buffer Program::add_buffer(BufferInfo info) {
   if (!ok()) return {};
-  for (const BufferInfo& other : buffers_) {
-    if (other.name == info.name) {
-      fail(runtime::fail(NRT_INVALID, "two buffers have the name \"{}\"", info.name));
-      return {};
-    }
+  if (!buffer_names_.insert(info.name).second) {
+    fail(runtime::fail(NRT_INVALID, "two buffers have the name \"{}\"", info.name));
+    return {};
   }
   // The name is a key of def.json and, of a constant, a file.
   if (info.name.empty() || info.name.size() > 255 || info.name == Transfer::kOnChipName) {

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -180,6 +181,7 @@ class Program : public EngineOperations {
 
   const isa::Limits limits_;
   std::vector<BufferInfo> buffers_;
+  std::set<std::string> buffer_names_;
   std::vector<TileInfo> tiles_;
   OnChipAllocator sbuf_;
   OnChipAllocator psum_;

@@ -101,6 +101,7 @@ struct Step {
   Control control = Control::kNone;
   uint32_t while_loop = 0;  // Of a control: its number
   uint32_t label = 0;       // Index of the operation's line
+  Point self;               // Its own place in the order, or that of what it moves
 };
 
 struct Label {

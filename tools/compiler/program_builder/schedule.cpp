@@ -149,6 +149,7 @@ void Schedule::place(Item& item, Round round) {
     self.issue = ++issue_;
     item.point = self;
   }
+  step.self = item.point;
   knowledge_.start(engine, self);
   for (const Region& region : item.reads) accesses_.record(here(region), false, item.point);
   for (const Region& region : item.writes) accesses_.record(here(region), true, item.point);

@@ -102,6 +102,64 @@ TEST(GraphBuilder, MultipliesMatricesOfBroadcastBatches) {
   EXPECT_THAT(values_of(b, b.product(a, v)), ElementsAre(12, 34));
 }
 
+TEST(GraphBuilder, RefusesPlacesAndStepsThatOverflow) {
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  Builder b("g");
+  const Value x = numbers(b, {2, 3}, {0, 1, 2, 3, 4, 5});
+  EXPECT_THAT(values_of(b, b.slice(x, {{1, 1, kMost}, {0, 1, kLeast}})), ElementsAre(3));
+  for (const Slice& part : {Slice{0, 2, kMost}, Slice{1, kMost, -1}, Slice{kLeast, 1, 1},
+                            Slice{0, kMost, 0}, Slice{1, 2, kLeast}, Slice{0, kLeast, 1}}) {
+    b.clear();
+    EXPECT_EQ(b.slice(x, {part, {0, 3, 1}}), kNone);
+    EXPECT_THAT(b.problem(), HasSubstr("of a dimension of 2"));
+  }
+  for (const int64_t width : {kLeast, kMost}) {
+    b.clear();
+    EXPECT_EQ(b.pad(x, {width, 0}, {width, 0}, 0), kNone);
+    EXPECT_THAT(b.problem(), HasSubstr("a dimension of 2 with"));
+  }
+}
+
+TEST(GraphBuilder, RefusesRegionsThatLieBesideTheirArrays) {
+  Builder b("g");
+  const Value x = numbers(b, {4}, {0, 1, 2, 3});
+  const auto moved = [&](Region region) {
+    b.clear();
+    return b.regions({x}, {3}, {std::move(region)});
+  };
+  EXPECT_NE(moved({0, 0, 1, {{3, 1, 1}}}), kNone);
+  EXPECT_NE(moved({0, 2, 3, {{3, -1, -1}}}), kNone);
+  for (const Region& region :
+       {Region{0, 1, 0, {{3, 1, 1}}}, Region{0, 0, 2, {{3, 1, 1}}}, Region{0, -1, 0, {{1, 1, 1}}},
+        Region{1, 0, 0, {{1, 1, 1}}}, Region{0, 0, 0, {{3, 1, int64_t{1} << 62}}}}) {
+    EXPECT_EQ(moved(region), kNone);
+    EXPECT_THAT(b.problem(), HasSubstr("elements outside of an array"));
+  }
+}
+
+TEST(GraphBuilder, GivesAChainOfNamesOneName) {
+  Builder b("g");
+  const Value x = b.input("x", Type::kF32, {2, 3});
+  Value y = x;
+  for (int i = 0; i < 100; ++i) y = b.reshape(b.reshape(y, {6}), {3, 2});
+  EXPECT_EQ(b.graph().nodes[static_cast<size_t>(y)].operands[0], x);
+  EXPECT_EQ(b.reshape(y, {2, 3}), x);
+}
+
+TEST(GraphBuilder, RefusesFunctionsThatATypeDoesNotHave) {
+  Builder b("g");
+  const Value whole = b.input("i", Type::kI32, {2}), real = b.input("x", Type::kF32, {2});
+  EXPECT_EQ(b.map(Function::kTanh, whole), kNone);
+  EXPECT_THAT(b.problem(), HasSubstr("tanh of i32; cast it before"));
+  b.clear();
+  EXPECT_EQ(b.map(Function::kXor, real, real), kNone);
+  EXPECT_THAT(b.problem(), HasSubstr("xor of f32; cast both before"));
+  b.clear();
+  EXPECT_NE(b.map(Function::kFloor, whole), kNone);
+  EXPECT_NE(b.map(Function::kXor, whole, whole), kNone);
+}
+
 TEST(GraphBuilder, RefusesArraysThatNoDeviceCouldHold) {
   Builder b("g");
   const Value x = b.scalar(Type::kF32, 1);
@@ -156,6 +214,35 @@ TEST(Interpreter, ScattersRowsInOrderAndSkipsThoseOutside) {
   const Value rows = numbers(b, {4, 1}, {10, 20, 30, 40});
   EXPECT_THAT(values_of(b, b.scatter(data, places, rows, {})), ElementsAre(30, 2, 3));
   EXPECT_THAT(values_of(b, b.scatter(data, places, rows, Function::kAdd)), ElementsAre(41, 2, 3));
+}
+
+TEST(Interpreter, RoundsScatteredSumsToTheirType) {
+  Builder b("g");
+  const Value to = b.constant(Tensor::of_reals(Type::kF16, {1, 1}, {2048}));
+  const Value rows = b.constant(Tensor::of_reals(Type::kF16, {1, 1}, {1.5}));
+  const Value sum = b.scatter(to, numbers(b, {1}, {0}), rows, Function::kAdd);
+  ASSERT_NE(b.constant_of(sum), nullptr);
+  EXPECT_EQ(b.constant_of(sum)->reals[0], 2050);
+}
+
+TEST(Interpreter, KeepsTheLowBitsOfProductsAndPowers) {
+  Builder b("g");
+  const int64_t large = int64_t{1} << 62;
+  const Value a = numbers(b, {1, 2}, {large, 3}), c = numbers(b, {2, 1}, {6, 5});
+  EXPECT_THAT(values_of(b, b.product(a, c)), ElementsAre(std::numeric_limits<int64_t>::min() + 15));
+  const auto wide = [&](std::vector<int64_t> values) {
+    return b.constant(Tensor::of_integers(Type::kU64, {2}, std::move(values)));
+  };
+  // Exponents of 2^64 - 1 and 2^63.
+  const Value exponents = wide({-1, std::numeric_limits<int64_t>::min()});
+  EXPECT_THAT(values_of(b, b.map(Function::kPower, wide({3, 5}), exponents)),
+              ElementsAre(-6148914691236517205, 1));
+}
+
+TEST(Tensor, CountsElementsThatNoNumberHolds) {
+  const int64_t large = int64_t{1} << 40;
+  EXPECT_EQ(elements_of({large, large}), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(strides_of({2, large, large})[0], std::numeric_limits<int64_t>::max());
 }
 
 TEST(Tensor, KeepsTheBitsOfItsTypeInBytes) {
