@@ -229,8 +229,9 @@ int main(int argc, char** argv) {
   }
   // Started without standard streams: what is printed must not land in a client's socket.
   int spare = 0;
-  do spare = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  while (spare >= 0 && spare < 3);
+  do {
+    spare = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  } while (spare >= 0 && spare < 3);
   if (spare >= 0) ::close(spare);
   // A client that is gone is told by the result of a call, and by no signal.
   std::signal(SIGPIPE, SIG_IGN);

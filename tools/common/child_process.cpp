@@ -127,8 +127,9 @@ ChildProcess::ChildProcess(const Options& options) {
   failed.write = base::FileDescriptor();
   int why = 0;
   ssize_t length;
-  do length = ::read(failed.read.get(), &why, sizeof why);
-  while (length < 0 && errno == EINTR);
+  do {
+    length = ::read(failed.read.get(), &why, sizeof why);
+  } while (length < 0 && errno == EINTR);
   if (length != sizeof why) return;
   ended_by(base::Deadline::after(kDeath));
   ending_ = {Ending::How::kNotStarted, why, {}};

@@ -16,7 +16,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using Stream = ChildProcess::Stream;
 
 Ending shell(const char* script, const Limits& limits, std::vector<std::string>* lines = nullptr) {
@@ -106,6 +105,7 @@ TEST(ChildProcess, IsWaitedForNoLongerThanAsked) {
   ChildProcess child({.command = {"/bin/sleep", "50"}});
   EXPECT_FALSE(child.ended_by(base::Deadline::after(20ms)));
   ChildProcess moved = std::move(child);
+  // NOLINTNEXTLINE(bugprone-use-after-move): what was moved from stands for no process.
   EXPECT_TRUE(child.ended_by(base::Deadline::after(0ms)));
   EXPECT_FALSE(moved.ended_by(base::Deadline::after(0ms)));
   moved.signal(SIGKILL);
