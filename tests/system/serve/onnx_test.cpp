@@ -229,20 +229,32 @@ TEST(ServedOnnx, ThatNamesTheSameWeightsAThousandTimesIsReadOnce) {
   EXPECT_THAT(served.log(), HasSubstr("no ONNX model"));
 }
 
-TEST(ServedOnnx, WithNamesThatEndALineAddsNoLineToAHeader) {
-  const test::Folder folder;
+// One node, whose input and output have these names.
+std::vector<uint8_t> tanh_of(const std::string& input, const std::string& output) {
   onnx::ModelWriter writer;
-  writer.input("x\r\nEvil: yes", {1, 4});
-  writer.node("Tanh", {"x\r\nEvil: yes"}, {"y\r\nEvil: yes"});
-  writer.output("y\r\nEvil: yes");
-  folder.write("models/net.onnx", writer.bytes());
+  writer.input(input, {1, 4});
+  writer.node("Tanh", {input}, {output});
+  writer.output(output);
+  return writer.bytes();
+}
+
+TEST(ServedOnnx, WithNamesThatEndALineIsRefusedBeforeAHeaderHoldsThem) {
+  const test::Folder folder;
+  folder.write("models/net.onnx", tanh_of("x\r\nEvil: yes", "y\r\nEvil: yes"));
+  const Served served(folder.path("models"), {}, cache(folder));
+  EXPECT_EQ(served.port(), 0);
+  EXPECT_THAT(served.log(), HasSubstr("without control characters"));
+}
+
+TEST(ServedOnnx, WithNamesThatHaveSpacesWritesThemIntoAHeaderAsOneWord) {
+  const test::Folder folder;
+  folder.write("models/net.onnx", tanh_of("x of them", "y of them"));
   const Served served(folder.path("models"), {}, cache(folder));
   ASSERT_NE(served.port(), 0) << served.log();
   const Answer answer = served.client().post("/v1/models/net/infer", std::string(16, '\0'),
                                              "application/octet-stream");
   EXPECT_EQ(answer.status, 200u) << answer.body;
-  EXPECT_EQ(answer.header("X-Tensors"), "y%0D%0AEvil:%20yes:float32:1,4");
-  EXPECT_EQ(answer.header("Evil"), "");
+  EXPECT_EQ(answer.header("X-Tensors"), "y%20of%20them:float32:1,4");
 }
 
 TEST(ServedOnnx, OfATerabyteEndsNoServer) {
