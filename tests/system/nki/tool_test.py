@@ -121,8 +121,8 @@ class Tool(unittest.TestCase):
                              ("double(x); raise SystemExit(1)", "SystemExit"),
                              ("assert double(x)[0, 0] == pytest.approx(2.1)", "AssertionError"),
                              ("assert double(x)[0, 0] == pytest.approx(2.0000001)", "as its test"),
-                             ("with pytest.raises(KeyError, match='here'): double(x); {}['there']",
-                              "expected 'here'|AssertionError"),
+                             ("with pytest.raises(KeyError, match='nowhere'): double(x); {}['there']",
+                              "expected 'nowhere'|AssertionError"),
                              ("with pytest.raises(KeyError): double(x); {}['there']", "as its test")):
             (self.folder / "test_kernels.py").write_text(
                 "import numpy as np\nimport pytest\nfrom kernels import double\n"

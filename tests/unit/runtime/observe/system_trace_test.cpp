@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <regex>
 
 #include "tests/support/sanitized.h"
@@ -144,6 +145,11 @@ TEST(SystemTrace, WithoutMemoryEventsAreDroppedAndTheProgramGoesOn) {
     // A sanitizer's own memory cannot be limited: there nothing is dropped.
     const rlimit none{0, 0};
     if (!test::kSanitized && ::setrlimit(RLIMIT_AS, &none) != 0) _exit(2);
+    // What earlier tests have freed would serve, too.
+    for (size_t size = 1 << 20; !test::kSanitized && size >= 16;) {
+      void* volatile kept = std::malloc(size);
+      if (kept == nullptr) size /= 2;
+    }
     // Each core needs a block of its own.
     for (uint32_t core = 0; core < 64; ++core) {
       const TraceSpan span(trace, TraceEvent::kExecute, {.core = core});
