@@ -227,6 +227,7 @@ void resize_with(Call& c, const Method& method, const Tensor* scales,
     const bool crops = method.coordinates == "tf_crop_and_resize";
     if (a.from == a.to && a.scale == 1 && (!crops || (a.start == 0 && a.end == 1))) continue;
     x = resized(c, x, method, a);
+    if (!c.b.ok()) return;
   }
   c.out(without_outside(c, x, method, axes));
 }
