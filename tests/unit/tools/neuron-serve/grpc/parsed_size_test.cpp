@@ -8,20 +8,34 @@
 #include <functional>
 #include <random>
 
+#include "tests/support/sanitized.h"
 #include "tools/neuron-serve/grpc/inference.pb.h"
+
+#ifdef NEURON_SANITIZED_BUILD
+#include <sanitizer/allocator_interface.h>
+#endif
 
 namespace neuron::serve {
 namespace {
 
 using inference::ModelInferRequest;
 
+// Bytes that the heap has given to the program; of a sanitizer's heap the system does not know.
+size_t heap_in_use() {
+#ifdef NEURON_SANITIZED_BUILD
+  return __sanitizer_get_current_allocated_bytes();
+#else
+  const struct mallinfo2 heap = ::mallinfo2();
+  return heap.uordblks + heap.hblkhd;
+#endif
+}
+
 // Bytes of the heap that a request takes once it is parsed, at least.
 size_t allocated_by(const std::string& message) {
-  const struct mallinfo2 before = ::mallinfo2();
+  const size_t was = heap_in_use();
   ModelInferRequest request;
   (void)request.ParseFromString(message);
-  const struct mallinfo2 after = ::mallinfo2();
-  const size_t in_use = after.uordblks + after.hblkhd, was = before.uordblks + before.hblkhd;
+  const size_t in_use = heap_in_use();
   return in_use > was ? in_use - was : 0;
 }
 
