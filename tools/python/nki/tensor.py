@@ -173,7 +173,8 @@ class NkiTensor:
         return self._arithmetic("divide", other, True)
 
     def __neg__(self):
-        return self._arithmetic("multiply", -1.0)
+        from . import elementwise
+        return elementwise.with_scalar("multiply", self, -1.0)
 
     def __iadd__(self, other):
         return self._arithmetic("add", other, into=True)
