@@ -49,7 +49,7 @@ class _Watch:
         def call(kernel, *arguments, **named):
             if kernels.tracing():
                 return watch.original(kernel, *arguments, **named)
-            code = kernel.function.__code__
+            code = inspect.unwrap(kernel.function).__code__
             note = {"file": os.path.abspath(code.co_filename), "name": kernel.__name__,
                     "error": None, "us": None}
             watch.calls.append(note)
@@ -236,11 +236,13 @@ def table(folder, seed, deadline):
                 if error is not None and "nki" in text:
                     notes.append(f"{shown(path)}: {type(error).__name__}: {error}"[:200])
             continue
-        try:
-            module = load_module(path)
-        except (Exception, SystemExit) as error:
-            notes.append(f"{shown(path)} cannot be imported: {type(error).__name__}: {error}"[:200])
+        imported = []  # Some files of tests call them while they are imported
+        error = _run(lambda: imported.append(load_module(path)), rows, shown(path))
+        if not imported:
+            if error is not None:
+                notes.append(f"{shown(path)} cannot be imported: {type(error).__name__}: {error}"[:200])
             continue
+        module = imported[0]
         for name, function in list(vars(module).items()):
             if not name.startswith("test_") or not inspect.isfunction(function):
                 continue
