@@ -142,10 +142,15 @@ class Memset(Case):
         out, whole = new(), new(dtype=nl.uint16)
         nisa.memset(out, -0.1)
         nisa.memset(whole, 65535)
-        return [out, whole]
+        beyond = []
+        for dtype, value in ((nl.uint8, 300), (nl.int8, -200.0), (nl.uint32, -1), (nl.int32, 2**40)):
+            beyond.append(new(dtype=dtype))
+            nisa.memset(beyond[-1], value)
+        return [out, whole] + beyond
 
     def want(x, y):
-        return [np.full((64, 48), np.float32(-0.1)), np.full((64, 48), 65535)]
+        nearest = [np.full((64, 48), v) for v in (65535, 255, -128, 0, 2**31 - 1)]
+        return [np.full((64, 48), np.float32(-0.1))] + nearest
 
     def wrong(x, y):
         nisa.memset(new(dtype=I), 2.5)

@@ -179,6 +179,39 @@ class Elementwise(DeviceTest):
         self.assertEqual(np.asarray(nki.encode([57344.0, 1.0], "float8_e5m2")).tolist(),
                          [0x7B, 0x3C])
 
+    def test_a_result_has_the_type_that_holds_both_operands(self):
+        a, b = np.full((ROWS, 4), 3, np.int32), np.full((ROWS, 4), 0.5, np.float16)
+
+        @nki.jit
+        def kernel(integers, halves):
+            i, h = nl.load(integers), nl.load(halves)
+            small = nl.ndarray(i.shape, nl.int8)
+            nisa.tensor_copy(small, i)
+            bits = i.view(nl.uint32)
+            found = [i * 1.5, i + h, i + 1, small + 2, small + np.int8(2), h * 2.0, h * np.float16(2), -i,
+                     nl.bitwise_and(bits, 1), 1.0 / i, nl.maximum(i, 3.5), nl.add(small, 1, dtype=nl.bfloat16)]
+            results = []
+            for tile in found:
+                results.append(output(tile.shape, tile.dtype))
+                nl.store(results[-1], tile)
+            return tuple(results)
+
+        wanted = [("float32", 4.5), ("float16", 3.5), ("int32", 4), ("int32", 5), ("int8", 5),
+                  ("float32", 1), ("float16", 1), ("int32", -3), ("uint32", 1), ("float32", 1 / 3),
+                  ("float32", 3.5), ("bfloat16", 4)]
+        for got, (dtype, value) in zip(kernel(a, b), wanted, strict=True):
+            self.assertEqual(nki.dtypes.array_dtype(got), dtype)
+            self.near(got, np.full((ROWS, 4), value), 1e-6)
+
+    def test_types_of_two_tiles_widen_as_nki_says(self):
+        for a, b, wanted in (("uint16", "tfloat32", "tfloat32"), ("float16", "bfloat16", "float32"),
+                             ("float8_e4m3", "bfloat16", "bfloat16"), ("float8_e4m3", "float8_e5m2", "bfloat16"),
+                             ("float32", "tfloat32", "float32"), ("uint8", "uint16", "uint16"),
+                             ("uint16", "int32", "int32"), ("int8", "uint8", "int16"),
+                             ("int8", "uint16", "int32"), ("int32", "uint32", "float32")):
+            for first, second in ((a, b), (b, a)):
+                self.assertEqual(nki.elementwise.common_type(first, second), wanted)
+
 
 if __name__ == "__main__":
     unittest.main()

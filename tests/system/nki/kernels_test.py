@@ -267,6 +267,22 @@ class Kernels(DeviceTest):
             self.near(kernel(line, np.array([[start]], np.int32)), line[:, start:start + 20], 0)
         self.refused(kernel, (line, np.array([[81]], np.int32)), "DMA_OOB", kind=nki.DeviceError)
 
+    def test_a_value_of_the_device_moves_a_transfer_to_columns_that_are_apart(self):
+        @nki.jit
+        def kernel(x, which):
+            number, y = nl.load(which), output((64, 8, 2))
+            tile = nl.ndarray((64, 8, 4), nl.float32)
+            nisa.memset(tile, 0)
+            pairs = x.ap([[6, 64], [6 * 64, 8], [1, 2]], scalar_offset=number, indirect_dim=1)
+            nisa.dma_copy(tile[:, :, 1:3], pairs)
+            nl.store(y, tile[:, :, 1:3])
+            return y
+
+        x = normal(512, 6)
+        for column in (0, 3):
+            wanted = x.reshape(8, 64, 6).transpose(1, 0, 2)[:, :, column:column + 2]
+            self.near(kernel(x, np.array([[column]], np.int32)), wanted, 0)
+
     def test_the_eight_largest_are_found_and_replaced(self):
         @nki.jit
         def kernel(x):
@@ -424,6 +440,20 @@ class Kernels(DeviceTest):
         self.assertLess(times[2], 0.65 * times[1])
         self.assertGreater(times[4], 0.9 * times[1])
         self.assertEqual(kernel[2].check(x).instructions, 12)
+
+    def test_a_program_of_a_grid_may_have_nothing_to_do(self):
+        @nki.jit
+        def kernel(x, worker):
+            y = output(x.shape)
+            rows = x.shape[0] if nl.program_id(0) == worker else 0
+            mine = x[nl.ds(0, rows)]
+            if rows:
+                nl.store(y, nl.load(mine))
+            return y
+
+        x = normal(64, 16)
+        for worker in range(2):
+            self.near(kernel[2](x, worker), x, 0)
 
     def test_programs_exchange_tiles_and_wait_for_each_other(self):
         @nki.jit

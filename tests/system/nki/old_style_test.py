@@ -175,6 +175,21 @@ class OldStyle(DeviceTest):
                                   ("sums", "psum", 0, 4 * 2048), ("ones", "sbuf", 64, 1024), ("low", "sbuf", 0, 0),
                                   ("low", "sbuf", 0, 256)})
 
+    def test_benchmark_tells_the_modelled_time_of_a_kernel(self):
+        @old.jit
+        def kernel(x):
+            y = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            nl.store(y, nl.load(x))
+            return y
+
+        timed = old.benchmark(warmup=2, iters=5)(kernel)
+        with self.assertRaisesRegex(NkiError, "kernel was not called yet"):
+            timed.benchmark_result.nc_latency.get_latency_percentile(50)
+        self.near(timed(old.language.static_cast(np.ones((32, 64)), nl.float32)), np.ones((32, 64)), 0)
+        latency = timed.benchmark_result.nc_latency
+        self.assertGreater(latency.get_latency_percentile(50), 1)
+        self.assertEqual(latency.get_latency_percentile(99), timed.last.report.device_ps * 1e-6)
+
     def test_places_that_cannot_be_are_refused(self):
         ncc = old.compiler
         for region, block, words in (

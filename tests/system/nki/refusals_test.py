@@ -182,6 +182,20 @@ class Refusals(DeviceTest):
 
         self.refused_at(kernel, (normal(128, 8),), "x[64:200]", "leaves dimension 0")
 
+    def test_a_part_without_an_element_can_be_named_but_not_moved(self):
+        @nki.jit
+        def kernel(x, moved):
+            nothing = x[nl.ds(64, 0)]
+            y = output(x.shape)
+            nl.store(y, nl.load(x))
+            if moved:
+                nisa.dma_copy(nl.ndarray((1, 8), nl.float32), nothing)
+            return y
+
+        x = normal(64, 8)
+        self.near(kernel(x, 0), x, 0)
+        self.refused_at(kernel, (x, 1), "nisa.dma_copy", "float32[0, 8]")
+
     def test_types_without_a_form_on_the_chip(self):
         @nki.jit
         def kernel(x):

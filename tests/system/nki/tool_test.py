@@ -105,6 +105,27 @@ class Tool(unittest.TestCase):
         self.assertIn("no test or script", rows["lonely"])
         self.assertIn("3 kernels: 1 as their tests, 1 failed, 1 not run", said)
 
+    def test_corpus_runs_scripts_as_python_does(self):
+        (self.folder / "sub").mkdir()
+        (self.folder / "sub" / "beside.py").write_text(KERNELS)
+        (self.folder / "src" / "packaged").mkdir(parents=True)
+        (self.folder / "src" / "packaged" / "__init__.py").write_text("SIZE = 8")
+        (self.folder / "sub" / "script.py").write_text(
+            "import argparse\nimport numpy as np\nfrom beside import double\nfrom packaged import SIZE\n"
+            "if __name__ == '__main__':\n    argparse.ArgumentParser().parse_args()\n"
+            "    assert (double(np.ones((SIZE, SIZE), np.float32)) == 2).all()\n")
+        row = next(line for line in self.nki("corpus", ".").splitlines() if "beside.py::double" in line)
+        self.assertIn("as its test", row)
+
+    def test_corpus_counts_what_a_file_of_tests_calls_while_it_is_imported(self):
+        for wanted, status, result in ((2, 0, "as its test"), (3, 1, "failed")):
+            (self.folder / "test_kernels.py").write_text(
+                "import numpy as np, nki\nfrom kernels import double\n"
+                f"def test_double(times):\n    assert (nki.simulate(nki.jit(double))(X) == times).all()\n"
+                f"X = np.ones((8, 8), np.float32)\ntest_double({wanted})\n")
+            said = self.nki("corpus", ".", status=status)
+            self.assertIn(result, next(line for line in said.splitlines() if "::double" in line))
+
     def test_a_folder_of_the_same_name_is_not_the_package(self):
         for name in ("nki", "numpy"):
             (self.folder / name).mkdir()

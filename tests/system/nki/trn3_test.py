@@ -232,6 +232,26 @@ class Trn3(DeviceTest):
         self.assertEqual(activated.on("trn3").check(normal(128, 64), scale, nl.multiply, nl.add, False,
                                                     False, nl.add).not_interpreted, {})
 
+    def test_check_compares_the_scales_of_quantize_mx_too(self):
+        from nki.interpreter import Interpreter
+        original = Interpreter.quantize_mx
+
+        def off_by_one(interpreter, record):
+            codes, *scales = original(interpreter, record)
+            return [codes] + [(operand, bits + (number == len(scales) - 1), *rest)
+                              for number, (operand, bits, *rest) in enumerate(scales)]
+
+        for rows in (32, 128):
+            x = nki.encode(normal(rows, 64), "bfloat16")
+            arguments = (x, "float8_e4m3fn_x4", 64)
+            self.assertEqual(quantized.on("trn3").check(*arguments).not_interpreted, {})
+            Interpreter.quantize_mx = off_by_one
+            try:
+                with self.assertRaisesRegex(nki.NkiError, r"quantize_mx: .* partition (0|96), element 0 of uint8"):
+                    quantized.on("trn3").check(*arguments)
+            finally:
+                Interpreter.quantize_mx = original
+
     def test_other_targets_refuse_them_with_the_line(self):
         x = nki.encode(normal(32, 64), "bfloat16")
         self.refused(quantized.on("trn2"), (x, "float8_e4m3fn_x4", 64), "generation 4", "trn2",

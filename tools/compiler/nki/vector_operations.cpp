@@ -80,11 +80,19 @@ Result<uint32_t> bits_of(double value, uint8_t dtype) {
   return fail(NRT_INVALID, "a value of this type is written through a cast");
 }
 
+// What an engine writes to an integer type is the nearest number that the type has.
+double saturated(double value, uint8_t dtype) {
+  const bool negative = dtype == NEURON_DTYPE_I32 || dtype == NEURON_DTYPE_I16 || dtype == NEURON_DTYPE_I8;
+  const double count = std::ldexp(1.0, static_cast<int>(8 * isa::dtype_bytes(dtype)));
+  return negative ? std::clamp(value, -count / 2, count / 2 - 1) : std::clamp(value, 0.0, count - 1);
+}
+
 Result<void> memset(Context& context, Record& record) {
   const Operand to = record.operand("dst");
-  const double value = record.number("value");
+  double value = record.number("value");
   NEURON_CHECK(record.result());
   NEURON_TRY(target, context.memory.tile(to));
+  if (is_integer(target.dtype)) value = saturated(value, target.dtype);
   unsigned allowed = kVector | (any_psum({&target}) ? 0 : kPool);
   NEURON_TRY(engine, context.engine(record, Engine::kDve, allowed, target.elements()));
   const auto bits = bits_of(value, target.dtype);

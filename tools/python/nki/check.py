@@ -12,7 +12,7 @@ import numpy as np
 
 from . import dtypes
 from .errors import NkiError, shown
-from .interpreter import Interpreter, Memory, NotInterpreted
+from .interpreter import Interpreter, Memory, NotInterpreted, written_scales
 
 # Units in the last place of a type, with room for approximations of functions (2^-20 in float32).
 _RELATIVE = {"float32": 2.0**-18, "tfloat32": 2.0**-9, "bfloat16": 2.0**-7, "float16": 2.0**-10,
@@ -43,6 +43,16 @@ class CheckReport:
         return text
 
 
+def _written(record):
+    """(name, operand) of all that a record writes, in the order of the interpreter's results."""
+    for key in _RESULTS:
+        if isinstance(record.get(key), dict):
+            yield key, record[key]
+    if record["op"] == "quantize_mx":
+        for number, operand in enumerate(written_scales(record)):
+            yield ("dst_scale", number), operand
+
+
 def _observe(observed):
     """Adds a transfer of each result to the trace; fills `observed` with (record, operand, offset)."""
     def change(recorder):
@@ -61,10 +71,7 @@ def _observe(observed):
             records.append(record)
             if record["op"] in _SKIPPED:
                 continue
-            for key in _RESULTS:
-                operand = record.get(key)
-                if not isinstance(operand, dict):
-                    continue
+            for key, operand in _written(record):
                 size = dtypes.SIZES[operand["dtype"]]
                 count = math.prod(c for _, c in operand["pattern"]) * operand.get("parts", 1)
                 source = operand
@@ -156,8 +163,7 @@ def _one(interpreter, record, device, report, place):
         report.not_interpreted[str(error)] = report.not_interpreted.get(str(error), 0) + 1
         results = []
     report.instructions += bool(results)
-    for (operand, expected, magnitude, is_bits), key in zip(
-            results, [k for k in _RESULTS if isinstance(record.get(k), dict)]):
+    for (operand, expected, magnitude, is_bits), (key, _) in zip(results, _written(record)):
         view = memory.view(operand)
         kind = view.dtype
         got = np.frombuffer(device[id(record), key].tobytes(), kind)[:view.size]
@@ -173,9 +179,8 @@ def _one(interpreter, record, device, report, place):
         shape = (view.shape[0], view.size // view.shape[0]) if "tile" in operand else (view.size,)
         _near(place, operand, floats, _spread(expected, shape), _spread(magnitude, shape), report)
     # What the device has is what the next instruction reads.
-    for key in _RESULTS:
-        operand = record.get(key)
-        if isinstance(operand, dict) and (id(record), key) in device:
+    for key, operand in _written(record):
+        if (id(record), key) in device:
             if record["op"] == "dma_scatter":
                 memory.bytes[operand["hbm"]][0] = device[id(record), key]
                 continue

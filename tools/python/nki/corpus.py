@@ -49,7 +49,7 @@ class _Watch:
         def call(kernel, *arguments, **named):
             if kernels.tracing():
                 return watch.original(kernel, *arguments, **named)
-            code = kernel.function.__code__
+            code = inspect.unwrap(kernel.function).__code__
             note = {"file": os.path.abspath(code.co_filename), "name": kernel.__name__,
                     "error": None, "us": None}
             watch.calls.append(note)
@@ -148,6 +148,21 @@ def cases_of(function):
         yield {k: v for part in combination for k, v in part.items()}
 
 
+def _script(path):
+    """Runs a file as `python FILE` does: its folder comes first, and no words follow its name."""
+    words, places, known = sys.argv, list(sys.path), set(sys.modules)
+    sys.argv = [path]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    try:
+        runpy.run_path(path, run_name="__main__")
+    finally:
+        sys.argv, sys.path[:] = words, places
+        for name in set(sys.modules) - known:  # Another folder's file of this name is another module
+            file = getattr(sys.modules[name], "__file__", None) or ""
+            if os.path.dirname(os.path.abspath(file)) == os.path.dirname(os.path.abspath(path)):
+                del sys.modules[name]
+
+
 def _kernels_in(path, text):
     try:
         tree = ast.parse(text, path)
@@ -208,7 +223,8 @@ def table(folder, seed, deadline):
         importlib.import_module("pytest")
     except ImportError:
         sys.modules["pytest"] = _stand_in_for_pytest()
-    sys.path.insert(0, os.path.abspath(folder))
+    sys.path[:0] = [place for place in (os.path.abspath(folder), os.path.abspath(os.path.join(folder, "src")))
+                    if os.path.isdir(place)]  # Many projects keep their package in src
     for path in files:
         if time.monotonic() > deadline:
             notes.append("the time is over; the rest was not run")
@@ -216,15 +232,17 @@ def table(folder, seed, deadline):
         text = texts[path]
         if "def test_" not in text:
             if "__main__" in text and "import" in text:
-                error = _run(lambda: runpy.run_path(path, run_name="__main__"), rows, shown(path))
+                error = _run(lambda: _script(path), rows, shown(path))
                 if error is not None and "nki" in text:
                     notes.append(f"{shown(path)}: {type(error).__name__}: {error}"[:200])
             continue
-        try:
-            module = load_module(path)
-        except (Exception, SystemExit) as error:
-            notes.append(f"{shown(path)} cannot be imported: {type(error).__name__}: {error}"[:200])
+        imported = []  # Some files of tests call them while they are imported
+        error = _run(lambda: imported.append(load_module(path)), rows, shown(path))
+        if not imported:
+            if error is not None:
+                notes.append(f"{shown(path)} cannot be imported: {type(error).__name__}: {error}"[:200])
             continue
+        module = imported[0]
         for name, function in list(vars(module).items()):
             if not name.startswith("test_") or not inspect.isfunction(function):
                 continue

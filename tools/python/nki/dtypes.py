@@ -41,6 +41,8 @@ SIZES = {
     "float4_e2m1fn_x4": 2,
 }
 TYPES = {name: DType(name) for name in SIZES}
+for _name, _type in TYPES.items():
+    setattr(DType, _name, _type)  # nki.dtype.bfloat16, as NKI has it
 FLOATS = {"float32", "tfloat32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2",
           "float8_e4m3fn"}
 # An element of an x4 type is four codes, the first in the lowest bits.

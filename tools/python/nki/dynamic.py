@@ -33,6 +33,29 @@ def _value_tile(scalar, parts):
     return spread, isa
 
 
+def _piece(tile, begin, run):
+    """`run` elements of each partition of a tile, from the one that is `begin` in the order of its rows."""
+    outer = [(n, s) for n, s in zip(tile.shape[1:], tile.strides[1:]) if n != 1]
+    inner, left = [], run
+    while left > 1:
+        n, s = outer.pop()
+        if left % n == 0:
+            inner.insert(0, (n, s))
+            left //= n
+        elif n % left == 0:
+            inner.insert(0, (left, s))
+            outer.append((n // left, left * s))
+            left = 1
+        else:
+            refuse(f"{tile!r} takes runs of {run} elements by an index of the device, and its rows of {n} "
+                   f"are apart; give a tile whose rows are parts of {run} or the other way round")
+    offset, number = tile.offset, begin // run
+    for n, s in reversed(outer):
+        offset, number = offset + number % n * s, number // n
+    inner = inner or [(1, 1)]
+    return tile._view((tile.shape[0], *(n for n, _ in inner)), (tile.strides[0], *(s for _, s in inner)), offset)
+
+
 def pieces(table, tile, inner):
     """What moves of each row, `inner` with (size, step) of its dimensions, in runs of neighbouring
     elements: for each run its part of the table and of the tile."""
@@ -46,16 +69,13 @@ def pieces(table, tile, inner):
     if count > _MOST_PIECES:
         refuse(f"{table!r} with an index of the device is {count} transfers of {run} neighbouring "
                f"elements; at most {_MOST_PIECES}")
-    parts, columns = tile.shape[0], tile.size // tile.shape[0]
-    if count > 1 and not tile.is_contiguous():
-        refuse(f"{tile!r} takes a transfer of {count} pieces by an index of the device; give a contiguous tile")
+    columns = tile.size // tile.shape[0]
     if count > 1 and count * run != columns:
         refuse(f"{table!r} moves {count * run} elements of each row, and a partition of {tile!r} has {columns}")
-    rows = tile.reshape((parts, columns)) if count > 1 else tile
     for number, starts in enumerate(itertools.product(*(range(n) for n, _ in strided))):
         begin = table.offset + sum(i * s for i, (_, s) in zip(starts, strided))
         yield (NkiTensor(table.storage, (run,), (1,), begin, table.dtype),
-               rows[:, number * run:number * run + run] if count > 1 else tile)
+               _piece(tile, number * run, run) if count > 1 else tile)
 
 
 def transfer(table, tile, kind, skip, accumulate):

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions of nki.language that return new tiles, made of instructions of nki.isa."""
+import functools
 import math
 import sys
 
+import numpy as np
+
 from . import isa
-from .dtypes import FLOATS, dtype_of
+from .dtypes import FLOATS, INTEGERS, SIZES, dtype_of
 from .errors import refuse
 from .recorder import current
 from .tensor import HBM, SBUF, NkiTensor
 
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
                 "logical_and", "logical_or", "logical_xor"}
+_OF_BITS = {"bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"}
 
 
 def is_tensor(value):
@@ -30,11 +34,36 @@ def on_chip(tensor, what):
     return tensor
 
 
+def type_of(value):
+    """The name of the type of a tile or a number. A number of Python has the widest of its kind, one of
+    NumPy its own."""
+    if is_tensor(value):
+        return str(value.dtype)
+    if isinstance(value, (bool, np.bool_)):
+        return "uint8"
+    if isinstance(value, np.generic) and value.dtype.name in SIZES:
+        return value.dtype.name
+    return "int32" if hasattr(value, "__index__") else "float32"
+
+
+def common_type(a, b):
+    """What NKI makes of two types: a float of an integer and a float, else the narrowest that holds both."""
+    if a == b:
+        return a
+    floats = [t for t in (a, b) if t in FLOATS]
+    if len(floats) == 1:
+        return floats[0]
+    if floats:
+        if SIZES[a] != SIZES[b]:
+            return max(floats, key=SIZES.get)
+        return {4: "float32", 2: "float32", 1: "bfloat16"}[SIZES[a]]
+    least, most = (f(INTEGERS[a][n], INTEGERS[b][n]) for n, f in enumerate((min, max)))
+    fitting = [t for t, (low, high) in INTEGERS.items() if low <= least and most <= high and t != "bool"]
+    return min(fitting, key=SIZES.get, default="float32")  # The engines have no integers of 64 bits
+
+
 def promoted(*values):
-    types = [v.dtype for v in values if is_tensor(v)]
-    floats = [t for t in types if str(t) in FLOATS]
-    candidates = floats or types
-    return max(candidates, key=lambda t: (t.itemsize, str(t) == "float32"))
+    return dtype_of(functools.reduce(common_type, map(type_of, values)))
 
 
 def broadcast_to(tensor, shape):
@@ -90,8 +119,14 @@ def _size(tensor, d, ndim):
 def binary(op, x, y, dtype=None):
     if not is_tensor(x) and not is_tensor(y):
         refuse(f"{op} of two numbers; expected a tile")
-    kind = dtype_of(dtype) if dtype is not None else (
-        dtype_of("uint8") if op in _COMPARISONS else promoted(x, y))
+    if dtype is not None:
+        kind = dtype_of(dtype)
+    elif op in _COMPARISONS:
+        kind = dtype_of("uint8")
+    elif op in _OF_BITS:
+        kind = promoted(*(v for v in (x, y) if is_tensor(v)))  # A number has no width of its own
+    else:
+        kind = promoted(x, y)
     if is_tensor(x) and is_tensor(y):
         a, b = together(on_chip(x, "x"), on_chip(y, "y"))
         out = new(a.shape, kind)
@@ -134,7 +169,7 @@ def with_scalar(op, x, number, dtype=None):
 
 def arithmetic(x, op, other, reverse, into):
     """x op other, as operators of Python; `into` writes the result to x."""
-    if not is_tensor(other) and not isinstance(other, (int, float)):
+    if not is_tensor(other) and not isinstance(other, (int, float, np.number)):
         return NotImplemented
     if not into:
         return binary(op, other, x) if reverse else binary(op, x, other)
@@ -370,8 +405,7 @@ def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None):
 
 def where(condition, x, y, dtype=None):
     on_chip(condition, "condition")
-    kind = dtype or promoted(*(v for v in (x, y) if is_tensor(v))) if (
-        is_tensor(x) or is_tensor(y)) else dtype or dtype_of("float32")
+    kind = dtype or promoted(x, y)
     out = new(condition.shape, kind)
     if is_tensor(y):
         isa.tensor_copy(out, broadcast_to(y, condition.shape))

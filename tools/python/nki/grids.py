@@ -15,6 +15,7 @@ from .errors import NkiError, refuse, shown
 
 _MOST_BYTES = 1 << 28  # Of a tensor whose bytes are followed
 _WRITES = ("dst", "reduce_res")
+_DECLARATIONS = ("tile", "free", "hbm")
 
 
 class RaceWarning(UserWarning):
@@ -155,6 +156,9 @@ def settle(recorder, physical_cores):
         recorder.end_tiles_with_last_use()
         return
     accesses = found[0]
+    # A program without a part of the work, such as the second one of a single tile, needs no core.
+    if any(all(r["op"] in _DECLARATIONS for r in records) for records in phases[0].values()):
+        return
     if len(accesses) != 2 or physical_cores != 2 or recorder.generation < 3:
         return
     if any(r["op"] == "collective" for r in recorder.records):
@@ -197,7 +201,7 @@ def _accesses(program):
     from .dtypes import SIZES
     found = {}
     for record in program:
-        if record["op"] in ("tile", "free", "hbm"):
+        if record["op"] in _DECLARATIONS:
             continue
         to_itself = record["op"] == "dma_copy" and record["dst"] == record["src"]
         for operand, writes in _operands(record):

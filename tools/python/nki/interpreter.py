@@ -132,6 +132,14 @@ def _index(record, shape):
     return value + record.get("channel_multiplier", 0) * np.arange(parts)[:, None]
 
 
+def written_scales(record):
+    """The parts of dst_scale that a quantize_mx writes: a row for eight partitions of the data, four at the
+    begin of each quadrant."""
+    scale, parts = record["dst_scale"], record["dst"]["parts"]
+    for first in range(0, parts, 32):
+        yield {**scale, "start": scale.get("start", 0) + first, "parts": min(4, (parts - first) // 8)}
+
+
 class Interpreter:
     """One execution of a trace; results of the device replace its own after each comparison."""
 
@@ -508,9 +516,11 @@ class Interpreter:
         scale = np.where(largest == 0, 0, np.clip(exponent + 127, 0, 254))
         scaled = blocks / np.ldexp(1.0, scale - 127)[:, None, :, None]
         codes = np.asarray(dtypes.encode(scaled.reshape(parts, -1), kind)).view(np.uint8)
-        view, rows = self._scales(r["dst_scale"], parts)
-        view[rows] = np.repeat(scale, 8, axis=0)
-        return (r["dst"], np.ascontiguousarray(codes).view(np.uint32), None, True)
+        self._scales(r["dst_scale"], parts)  # Refuses shapes that are not compared
+        found = [(r["dst"], np.ascontiguousarray(codes).view(np.uint32), None, True)]
+        for number, operand in enumerate(written_scales(r)):
+            found.append((operand, scale[4 * number:4 * number + operand["parts"]], None, True))
+        return found
 
     def exponential(self, r):
         data, most = self._read(r, "src"), self.memory.scalar(r.get("max_value", 0))

@@ -343,7 +343,10 @@ def jit(function=None, **options):
     if function is None:
         return lambda f: jit(f, **options)
     target = options.get("platform_target")
-    return Kernel(function, (), target if target in GENERATIONS else None)
+    target = target if target in GENERATIONS else None
+    if isinstance(function, Kernel):
+        return function._like(function.grid, target or function.target)
+    return Kernel(function, (), target)
 
 
 def simulate(kernel, *unused, **also_unused):

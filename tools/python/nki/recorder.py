@@ -250,6 +250,8 @@ class Recorder:
             dim = next(d for d, i in enumerate(index) if i.min() < 0 or i.max() >= whole.shape[d])
             refuse(f"{what}: index {int(index[dim].min())} to {int(index[dim].max())} leaves "
                    f"dimension {dim} of {whole!r}; a mask leaves elements out")
+        if not tensor.size:
+            refuse(f"{what}: {tensor!r} has no element; skip the call where nothing is to do")
         storage, size = tensor.storage, tensor.dtype.itemsize
         if storage.identity is None:
             self.restore(storage)

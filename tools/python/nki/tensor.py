@@ -173,7 +173,8 @@ class NkiTensor:
         return self._arithmetic("divide", other, True)
 
     def __neg__(self):
-        return self._arithmetic("multiply", -1.0)
+        from . import elementwise
+        return elementwise.with_scalar("multiply", self, -1.0)
 
     def __iadd__(self, other):
         return self._arithmetic("add", other, into=True)
@@ -245,6 +246,8 @@ class NkiTensor:
         for dim, k in enumerate(keys):
             if isinstance(k, slice):
                 start, stop, skip = self._slice(k, self.shape[dim], dim)
+                if start == stop:
+                    refuse(f"slice {k.start}:{k.stop}:{k.step} of {self!r} is empty")
                 k = np.arange(start, stop, skip)
                 k = k.reshape((-1,) + (1,) * (len(keys) - 1 - dim))
             index.append(np.asarray(k))
@@ -288,13 +291,14 @@ class NkiTensor:
         stop = size if stop is None else stop.__index__()
         start = start + size if start < 0 else start
         stop = stop + size if stop < 0 else stop
-        if skip < 1 or not 0 <= start < stop <= size:
-            refuse(f"slice {key.start}:{key.stop}:{key.step} is empty, or leaves dimension {dim} of "
-                   f"{self!r}")
+        # A slice of nothing may be named, as by a program of a grid that has no rows, but not used.
+        if skip < 1 or not 0 <= start <= stop <= size:
+            refuse(f"slice {key.start}:{key.stop}:{key.step} ends before it begins, or leaves dimension "
+                   f"{dim} of {self!r}")
         return start, stop, skip
 
     def _check(self, start, count, size, dim):
-        if start < 0 or count < 1 or start + count > size:
+        if start < 0 or count < 0 or start + count > size:
             refuse(f"elements {start} to {start + count - 1} leave dimension {dim} of {self!r}")
 
     def _dynamic_slice(self, keys, dim):

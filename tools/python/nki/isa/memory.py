@@ -16,6 +16,8 @@ def _indexed(tensor):
 
 def _by_index(table, tile, kind, skip, accumulate=False):
     how, index, step = table.dynamic
+    if not tile.size or not table.size:
+        refuse(f"a transfer by an index between {table!r} and {tile!r} moves no element")
     if how != "vector":
         return _by_scalar(table, tile, kind, skip, accumulate)
     if not tile.on_chip:

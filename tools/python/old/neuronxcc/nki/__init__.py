@@ -29,5 +29,30 @@ def simulate_kernel(kernel, *arguments, **named):
     return simulate(kernel)(*arguments, **named)
 
 
-baremetal = benchmark = profile = trace = jit
+class _Latency:
+    """What nki.benchmark says of its executions: each takes the modelled time of the last call."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    @property
+    def nc_latency(self):
+        if self.kernel.last is None:
+            raise NkiError(f"{self.kernel.__name__} was not called yet; its time is known behind a call")
+        return self
+
+    def get_latency_percentile(self, percent):
+        return self.kernel.last.report.device_ps * 1e-6
+
+
+def benchmark(function=None, **options):
+    """@nki.benchmark: a kernel whose benchmark_result has the modelled time in microseconds."""
+    if function is None:
+        return lambda f: benchmark(f, **options)
+    kernel = jit(function, **options)
+    kernel.benchmark_result = _Latency(kernel)
+    return kernel
+
+
+baremetal = profile = trace = jit
 to_float32, encode = _new.to_float32, _new.encode

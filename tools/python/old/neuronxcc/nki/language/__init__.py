@@ -143,6 +143,12 @@ def shared_constant(constant, dtype=None, **unused):
     return _nl.shared_constant(constant if dtype is None else encode(constant, dtype))
 
 
+def static_cast(value, dtype):
+    """An array of the host with the values of another one, as elements of `dtype`."""
+    from nki.dtypes import encode
+    return encode(value, dtype)
+
+
 def copy(src, mask=None, dtype=None):
     return _elementwise.copied(_plain(src), dtype)
 
