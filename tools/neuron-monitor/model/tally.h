@@ -11,7 +11,7 @@
 
 namespace neuron::monitor {
 
-Tally tally(const telemetry::CoreCounters& counters);
+Tally tally(const telemetry::CoreCounters& of);
 Tally& operator+=(Tally& to, const Tally& more);
 
 // The values of a bucket are assumed to be spread evenly between its bounds.
