@@ -47,10 +47,9 @@ static inline uint32_t nd_pool_spare(const struct nd_pool *pool)
 }
 /* size is rounded up to pages; alignment is 0 or a power of two. */
 int nd_pool_allocate(struct nd_pool *pool, uint64_t size, uint64_t alignment,
-		     struct nd_block **block);
+		     struct nd_block **out);
 /* Exactly [start, start + size), page aligned; -ENOMEM if any of it is taken. */
-int nd_pool_allocate_at(struct nd_pool *pool, uint64_t start, uint64_t size,
-			struct nd_block **block);
+int nd_pool_allocate_at(struct nd_pool *pool, uint64_t start, uint64_t size, struct nd_block **out);
 /* Merges with free neighbours. Returns the free block that now holds the range; it is valid until
  * the next call. */
 struct nd_block *nd_pool_free(struct nd_pool *pool, struct nd_block *block);

@@ -39,7 +39,7 @@ struct ReduceWork {
 HWY_BEFORE_NAMESPACE();
 namespace neuron::chip::HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
+namespace hn = hwy::HWY_NAMESPACE;  // NOLINT(misc-unused-alias-decls): one lane does without it
 
 #if HWY_TARGET == HWY_SCALAR
 

@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace neuron::numerics::HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
+namespace hn = hwy::HWY_NAMESPACE;  // NOLINT(misc-unused-alias-decls): one lane does without it
 
 #if HWY_TARGET == HWY_SCALAR
 

@@ -31,7 +31,7 @@ class FaultBoard {
   // Device `index` was built; the instance holds its lock.
   void built(unsigned index);
 
-  int inject(std::string_view plan);
+  int inject(std::string_view text);
   int inject(const std::vector<chip::FaultSpec>& plan);
   // Forgets what is armed, heals memory, brings links up. Power and hung engines stay.
   void clear();

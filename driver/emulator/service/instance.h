@@ -27,7 +27,7 @@ class Instance {
  public:
   // Null with a sentence in last_error() and the code in `error`. `memory_limit` in bytes, 0 =
   // none.
-  static std::unique_ptr<Instance> create(std::string_view profile, uint64_t memory_limit,
+  static std::unique_ptr<Instance> create(std::string_view name, uint64_t memory_limit,
                                           ChipFactory factory, int& error);
   ~Instance();
   Instance(const Instance&) = delete;

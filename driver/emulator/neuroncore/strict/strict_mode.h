@@ -39,7 +39,7 @@ class StrictMode {
   // Turns an UNINITIALISED fault into a RACE with a transfer that was rung for and is still to
   // write the byte: `queue` is DMA engine << 4 | queue, `ahead` counts M2S descriptors from its
   // head. `own` is the queue that made the faulting access, 0 for an instruction's.
-  void name_pending(Fault& fault, unsigned own, unsigned queue, uint32_t ahead);
+  void name_pending(Fault& fault, unsigned own, unsigned number, uint32_t ahead);
   // Completes a DOMAIN fault that a unit has found: names the producer of the operand.
   void name_producer(Fault& fault, const isa::Operand& operand);
 
@@ -49,9 +49,9 @@ class StrictMode {
                    uint64_t offset, uint64_t bytes, bool write);
   // Transfers: begin_packet() for a packet that begins `ahead` M2S descriptors behind the ring's
   // head, then transfer() for its parts.
-  void begin_packet(unsigned queue, uint32_t ahead);
+  void begin_packet(unsigned number, uint32_t ahead);
   void transfer(unsigned space, unsigned partition, uint64_t offset, uint64_t bytes, bool write);
-  void pass_packet(unsigned queue, uint32_t ahead);  // a packet that touches no memory here
+  void pass_packet(unsigned number, uint32_t ahead);  // a packet that touches no memory here
   bool trapped() const { return trap_.has_value(); }
   Trap take_trap();
 
