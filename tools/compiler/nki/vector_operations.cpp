@@ -82,9 +82,11 @@ Result<uint32_t> bits_of(double value, uint8_t dtype) {
 
 // What an engine writes to an integer type is the nearest number that the type has.
 double saturated(double value, uint8_t dtype) {
-  const bool negative = dtype == NEURON_DTYPE_I32 || dtype == NEURON_DTYPE_I16 || dtype == NEURON_DTYPE_I8;
+  const bool negative =
+      dtype == NEURON_DTYPE_I32 || dtype == NEURON_DTYPE_I16 || dtype == NEURON_DTYPE_I8;
   const double count = std::ldexp(1.0, static_cast<int>(8 * isa::dtype_bytes(dtype)));
-  return negative ? std::clamp(value, -count / 2, count / 2 - 1) : std::clamp(value, 0.0, count - 1);
+  return negative ? std::clamp(value, -count / 2, count / 2 - 1)
+                  : std::clamp(value, 0.0, count - 1);
 }
 
 Result<void> memset(Context& context, Record& record) {
