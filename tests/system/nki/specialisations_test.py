@@ -106,6 +106,29 @@ class WhatAKernelReads(DeviceTest):
     def gives(self, kernel, factor, *others):
         self.near(kernel(self.x, *others), self.x * np.float64(factor), 1e-5)
 
+    def test_objects_that_share_others_are_read_once(self):
+        class Node:
+            def __init__(self, *below):
+                self.below, self.factor = below, 2.0
+
+        node = leaf = Node()
+        for _ in range(40):  # 2^40 ways from the last one to the first
+            node = Node(node, node)
+
+        @nki.jit
+        def kernel(x):
+            lowest = node
+            while lowest.below:
+                lowest = lowest.below[0]
+            y = output(x.shape)
+            nl.store(y, nl.load(x) * lowest.factor)
+            return y
+
+        x = normal(8, 8)
+        self.near(kernel(x), 2 * x, 0)
+        leaf.factor = 4.0
+        self.near(kernel(x), 4 * x, 0)
+
     def test_a_variable_of_the_module_is_read_at_each_call(self):
         global FACTOR
         self.addCleanup(globals().__setitem__, "FACTOR", FACTOR)

@@ -17,7 +17,7 @@ import numpy as np
 
 _PLAIN = (bool, int, str, bytes, complex, type(None), type(Ellipsis))
 # What a function reads of these packages does not change, or is not a kernel's.
-_LIBRARIES = {"nki", "neuronxcc", "neuron", "numpy", "ml_dtypes", "torch", "jax", "builtins", "pytest"} | (
+_LIBRARIES = {"nki", "neuronxcc", "neuron", "numpy", "ml_dtypes", "torch", "jax", "builtins", "pytest", "_pytest"} | (
     set(sys.stdlib_module_names) - {"__main__", "types", "argparse", "functools", "collections"})
 
 
@@ -41,7 +41,7 @@ class Key:
         self.is_array, self.is_object = is_array, is_object
         self.arrays, self.kept = [], []
         self.parts = list(first)
-        self.open, self.seen = {}, {}
+        self.open, self.seen, self.alive = {}, {}, []
         self.reading = False  # What a function reads, not an argument
 
     def add(self, value):
@@ -76,11 +76,16 @@ class Key:
             return np.dtype, value.str
         if id(value) in self.open:
             return "cycle", self.open[id(value)]
+        if self.reading and id(value) in self.seen:
+            return "again", self.seen[id(value)]
         self.open[id(value)] = len(self.open)
         try:
             return self._held(value, inputs)
         finally:
             del self.open[id(value)]
+            if self.reading:  # Objects that share others would be followed once for each way to them
+                self.seen[id(value)] = len(self.seen) + 1
+                self.alive.append(value)  # So that no other one gets its number
 
     def _array(self, value, inputs):
         from .dtypes import array_dtype
