@@ -266,6 +266,43 @@ class Refusals(DeviceTest):
 
         self.refused_at(with_a_write[2], (x,), "Could take back", "RACE")
 
+    def test_bytes_that_one_line_writes_in_both_programs_are_warned_of_unless_the_values_are_equal(self):
+        def made(value):
+            @nki.jit
+            def kernel(x):
+                y = output(x.shape)
+                nl.store(y, nl.add(nl.load(x), value(nl.program_id(0))))  # By both
+                return y
+            return kernel
+
+        x = normal(128, 8)
+        racing = made(lambda program: 1.0 + program)
+        with self.assertWarnsRegex(grids.RaceWarning, f"refusals_test.py:{line_of(racing, '# By both')}: both "
+                                                      "programs write .*\"tensor\""):
+            racing[2](x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.near(made(lambda program: 1.0)[2](x), x + np.float32(1), 0)
+
+    def test_the_history_of_a_value_has_all_that_a_loop_changes(self):
+        def made(step):
+            @nki.jit
+            def kernel(x):
+                y, tile, total = output(x.shape), nl.load(x), nl.zeros(x.shape, nl.float32)
+                for _ in nl.dynamic_range(3):
+                    nisa.tensor_tensor(total, total, tile, nl.add)
+                    nisa.tensor_scalar(tile, tile, nl.add, step(nl.program_id(0)))
+                nl.store(y, total)
+                return y
+            return kernel[2]
+
+        x = normal(128, 8)
+        with self.assertWarns(grids.RaceWarning):
+            made(float)(x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            made(lambda program: 2.0)(x)
+
     def test_rows_by_index_that_another_program_touches_are_warned_of(self):
         def made(ordered, columns):
             @nki.jit

@@ -6,6 +6,7 @@ the same time, if nothing has to pass between them. Otherwise, and for larger gr
 follow each other on one core: the values are those of that order, the time is their sum. Between
 core_barrier and sendrecv the two programs of a pair take turns, so what they exchange is there.
 """
+import hashlib
 import threading
 import warnings
 
@@ -16,6 +17,7 @@ from .errors import NkiError, refuse, shown
 _MOST_BYTES = 1 << 28  # Of a tensor whose bytes are followed
 _WRITES = ("dst", "reduce_res")
 _DECLARATIONS = ("tile", "free", "hbm")
+_RANDOM = ("dropout", "rng", "rand2", "rand_get_state")  # Each core has a state of its own
 
 
 class RaceWarning(UserWarning):
@@ -141,7 +143,8 @@ def settle(recorder, physical_cores):
     for (number, phase, first), (_, _, end) in zip(segments, segments[1:]):
         phases.setdefault(phase, {}).setdefault(number, []).extend(recorder.records[first:end])
     kinds = {r["id"]: r for r in recorder.records if r["op"] == "hbm"}
-    found = {phase: [_accesses(records) for _, records in sorted(programs.items())]
+    histories = _histories(recorder, segments)
+    found = {phase: [_accesses(records, histories) for _, records in sorted(programs.items())]
              for phase, programs in phases.items()}
     for accesses in found.values():
         for identity, record in kinds.items():
@@ -189,6 +192,10 @@ def _own_frees(recorder):
                             [r for r in recorder.records[at:] if id(r) not in moved])
 
 
+def _to_itself(record):
+    return record["op"] == "dma_copy" and record["dst"] == record["src"]
+
+
 def _operands(record):
     for key, value in record.items():
         for operand in value if isinstance(value, list) else [value]:
@@ -196,22 +203,82 @@ def _operands(record):
                 yield operand, key in _WRITES
 
 
-def _accesses(program):
-    """By tensor: (op, operand, writes, position, bytes of a row that an index chooses)."""
+def _histories(recorder, segments):
+    """By record: a digest of what led to the values that it writes. Equal digests of two programs
+    mean equal values; others say nothing."""
+    found, tiles, tensors = {}, {}, {}
+    placed = {r["id"] for r in recorder.records if r["op"] == "tile" and "address" in r}
+    for (number, _, first), (_, _, end) in zip(segments, segments[1:]):
+        mine = tensors.setdefault(number, {})
+        loops = []
+        for at, record in enumerate(recorder.records[first:end], first):
+            if record["op"] == "while":
+                # A value of a later round may depend on anything in the body.
+                loops.append(_digest([_seen(r, tiles, mine, placed) for r in _body(recorder.records, at)]))
+            elif record["op"] == "end_while":
+                loops.pop()
+            if record["op"] in _DECLARATIONS:
+                continue
+            if _to_itself(record):
+                continue
+            parts = [_seen(record, tiles, mine, placed), loops]
+            if record["op"] in _RANDOM:
+                parts.append(number)
+            found[id(record)] = digest = _digest(parts)
+            for key in _WRITES:
+                operand = record.get(key)
+                if isinstance(operand, dict):
+                    kept, name = (mine, operand["hbm"]) if "hbm" in operand else (tiles, operand["tile"])
+                    kept[name] = digest
+                    if name in placed and kept is tiles:
+                        mine["placed"] = digest  # Tiles that a kernel places may overlap
+    return found
+
+
+def _body(records, at):
+    """The records of the loop that begins there, without those of memory."""
+    depth = 0
+    for record in records[at:]:
+        depth += (record["op"] == "while") - (record["op"] == "end_while")
+        if depth == 0:
+            return
+        if record["op"] not in _DECLARATIONS:
+            yield record
+
+
+def _seen(value, tiles, tensors, placed):
+    """A record with the history of each operand's memory in place of its identifier."""
+    if isinstance(value, list):
+        return [_seen(v, tiles, tensors, placed) for v in value]
+    if not isinstance(value, dict):
+        return value
+    seen = {k: _seen(v, tiles, tensors, placed) for k, v in value.items() if k != "tile"}
+    if "hbm" in value:
+        seen["history"] = tensors.get(value["hbm"])
+    elif "tile" in value:
+        seen["history"] = [tiles.get(value["tile"]), value["tile"] in placed and tensors.get("placed")]
+    return seen
+
+
+def _digest(value):
+    return hashlib.sha256(repr(value).encode()).hexdigest()
+
+
+def _accesses(program, histories):
+    """By tensor: (op, operand, writes, position, bytes of a row that an index chooses, history)."""
     from .dtypes import SIZES
     found = {}
     for record in program:
         if record["op"] in _DECLARATIONS:
             continue
-        to_itself = record["op"] == "dma_copy" and record["dst"] == record["src"]
         for operand, writes in _operands(record):
-            if to_itself and not writes:
+            if _to_itself(record) and not writes:
                 continue  # Of a copy of bytes onto themselves, what it writes is what counts
             # By an index: which columns it reaches is known, which rows is not.
             indexed = record["op"] in ("dma_gather", "dma_scatter")
             row = record["row_elements"] * SIZES[operand["dtype"]] if indexed else None
             found.setdefault(operand["hbm"], []).append(
-                (record["op"], operand, writes, record["at"], row))
+                (record["op"], operand, writes, record["at"], row, histories.get(id(record))))
     return found
 
 
@@ -227,16 +294,15 @@ def _check_tensor(recorder, record, programs):
     notes = [None]
     for number, accesses in enumerate(programs):
         mine = len(notes)
-        for op, operand, writes, at, row in accesses:
+        for _, operand, writes, at, row, history in accesses:
             if row is not None:
                 continue  # Which rows it reaches, the device decides
-            notes.append((number, at))
+            notes.append((number, at, history))
             for mask in (writer, reader) if writes else (writer,):
                 view = _bytes(mask, operand)
                 other = view[(view > 0) & (view < mine)]
                 if other.size:
-                    _race(recorder, record, notes[int(other[0])], (number, at), writes,
-                          mask is writer)
+                    _race(recorder, record, notes[int(other[0])], notes[-1], writes, mask is writer)
             for mask in (writer,) if writes else (reader,):
                 _bytes(mask, operand)[...] = len(notes) - 1
 
@@ -244,7 +310,7 @@ def _check_tensor(recorder, record, programs):
 def _warn_of_indices(recorder, record, programs):
     """Which rows an index reaches, only the device knows: no error, but nobody should miss it."""
     for number, accesses in enumerate(programs):
-        for op, operand, writes, at, row in accesses:
+        for _, operand, writes, at, row, _ in accesses:
             if row is None:
                 continue
             mine = _columns(operand, row)
@@ -294,8 +360,16 @@ def _race(recorder, record, first, second, writes, other_writes):
         return _place(recorder, note[1])
 
     if writes and other_writes and first[1] == second[1]:
-        recorder.notes.append(f"{place(second)}: both programs write the same bytes of "
-                              f"\"{record['name']}\"; they must write the same values")
+        text = f"{place(second)}: both programs write the same bytes of \"{record['name']}\""
+        if first[2] == second[2]:
+            recorder.notes.append(f"{text}, each the same values")
+            return
+        text += (", and nothing orders them: unless their values are equal, this is a race, and "
+                 "which of them stay is left to chance; give each program a part of its own, or let "
+                 "one of them write")
+        if text not in recorder.notes:
+            recorder.notes.append(text)
+            warnings.warn(text, RaceWarning, stacklevel=1)
         return
     raise NkiError(
         f"{place(second)}: RACE: program {second[0]} {'writes' if writes else 'reads'} bytes of "
