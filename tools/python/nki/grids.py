@@ -16,6 +16,7 @@ from .errors import NkiError, refuse, shown
 
 _MOST_BYTES = 1 << 28  # Of a tensor whose bytes are followed
 _WRITES = ("dst", "reduce_res")
+_OTHER_RESULTS = ("val_dst", "idx_dst", "dst_idx", "dst_scale")  # Never in HBM
 _DECLARATIONS = ("tile", "free", "hbm")
 _RANDOM = ("dropout", "rng", "rand2", "rand_get_state")  # Each core has a state of its own
 
@@ -208,24 +209,28 @@ def _histories(recorder, segments):
     mean equal values; others say nothing."""
     found, tiles, tensors = {}, {}, {}
     placed = {r["id"] for r in recorder.records if r["op"] == "tile" and "address" in r}
-    for (number, _, first), (_, _, end) in zip(segments, segments[1:]):
-        mine = tensors.setdefault(number, {})
-        loops = []
-        for at, record in enumerate(recorder.records[first:end], first):
-            if record["op"] == "while":
-                # A value of a later round may depend on anything in the body.
-                loops.append(_digest([_seen(r, tiles, mine, placed) for r in _body(recorder.records, at)]))
-            elif record["op"] == "end_while":
-                loops.pop()
-            if record["op"] in _DECLARATIONS:
-                continue
-            if _to_itself(record):
-                continue
-            parts = [_seen(record, tiles, mine, placed), loops]
+    numbers = [number for (number, _, first), (_, _, end) in zip(segments, segments[1:])
+               for _ in range(first, end)]
+    loops = []  # By program: what is around the record. Programs may go through a loop together
+    for at, number in enumerate(numbers, segments[0][2]):
+        record, mine = recorder.records[at], tensors.setdefault(number, {})
+        if record["op"] == "while":
+            # A value of a later round may depend on anything in the body.
+            body = {}
+            for place in _body(recorder.records, at):
+                whose = numbers[place - segments[0][2]]
+                seen, names = body.setdefault(whose, ([], {}))
+                seen.append(_seen(recorder.records[place], tiles, tensors.setdefault(whose, {}), placed,
+                                  names))
+            loops.append({whose: _digest(seen) for whose, (seen, _) in body.items()})
+        elif record["op"] == "end_while":
+            loops.pop()
+        elif record["op"] not in _DECLARATIONS and not _to_itself(record):
+            parts = [_seen(record, tiles, mine, placed), [loop.get(number) for loop in loops]]
             if record["op"] in _RANDOM:
                 parts.append(number)
             found[id(record)] = digest = _digest(parts)
-            for key in _WRITES:
+            for key in _WRITES + _OTHER_RESULTS:
                 operand = record.get(key)
                 if isinstance(operand, dict):
                     kept, name = (mine, operand["hbm"]) if "hbm" in operand else (tiles, operand["tile"])
@@ -236,23 +241,26 @@ def _histories(recorder, segments):
 
 
 def _body(records, at):
-    """The records of the loop that begins there, without those of memory."""
+    """Where the records of the loop are that begins there, without those of memory."""
     depth = 0
-    for record in records[at:]:
-        depth += (record["op"] == "while") - (record["op"] == "end_while")
+    for place in range(at, len(records)):
+        depth += (records[place]["op"] == "while") - (records[place]["op"] == "end_while")
         if depth == 0:
             return
-        if record["op"] not in _DECLARATIONS:
-            yield record
+        if records[place]["op"] not in _DECLARATIONS:
+            yield place
 
 
-def _seen(value, tiles, tensors, placed):
-    """A record with the history of each operand's memory in place of its identifier."""
+def _seen(value, tiles, tensors, placed, names=None):
+    """A record with the history of each operand's memory in place of its identifier. `names`, if
+    given, numbers the tiles by their first use."""
     if isinstance(value, list):
-        return [_seen(v, tiles, tensors, placed) for v in value]
+        return [_seen(v, tiles, tensors, placed, names) for v in value]
     if not isinstance(value, dict):
         return value
-    seen = {k: _seen(v, tiles, tensors, placed) for k, v in value.items() if k != "tile"}
+    seen = {k: _seen(v, tiles, tensors, placed, names) for k, v in value.items() if k != "tile"}
+    if names is not None and "tile" in value:
+        seen["name"] = names.setdefault(value["tile"], len(names))
     if "hbm" in value:
         seen["history"] = tensors.get(value["hbm"])
     elif "tile" in value:
