@@ -144,7 +144,8 @@ def settle(recorder, physical_cores):
     for (number, phase, first), (_, _, end) in zip(segments, segments[1:]):
         phases.setdefault(phase, {}).setdefault(number, []).extend(recorder.records[first:end])
     kinds = {r["id"]: r for r in recorder.records if r["op"] == "hbm"}
-    histories = _histories(recorder, segments)
+    several = len({number for number, _, _ in segments[:-1]}) > 1
+    histories = _histories(recorder, segments) if several else {}
     found = {phase: [_accesses(records, histories) for _, records in sorted(programs.items())]
              for phase, programs in phases.items()}
     for accesses in found.values():
