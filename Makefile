@@ -107,7 +107,7 @@ nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kil
 	NEURON_TEST_KILLS=200 $(BUILD)/tests/multi --gtest_filter=SharedDevice.AClientKilledAtAnyPoint*
 	$(BUILD)/tests/multi --gtest_filter=SharedDevice.ADaemonThatIsKilled* --gtest_repeat=200 --gtest_brief=1
 	NEURON_TEST_KILLS=5000 $(BUILD)/tests/serve --gtest_filter='*ManyKills*' --gtest_brief=1
-	NEURON_TEST_SOAK_SECONDS=1800 $(BUILD)/tests/soak --gtest_brief=1
+	GLIBC_TUNABLES=glibc.malloc.tcache_count=0 NEURON_TEST_SOAK_SECONDS=1800 $(BUILD)/tests/soak --gtest_brief=1
 	NEURON_TEST_MATRIX=all $(BUILD)/tests/matrix --gtest_brief=1
 	tests/mutation/exported $(BUILD)
 	CCOM_TEST_FAULTS=10000 $(BUILD)/tests/unit_ccom_api --gtest_filter='*RandomFaults*'
