@@ -65,23 +65,30 @@ def _with_shapes(function, values):
     return values
 
 
+def _tile(values, key):
+    tile = values.get(key)
+    if not _is_tensor(tile):
+        _refuse(f"{key} is {type(tile).__name__}; expected a tile")
+    return tile
+
+
 def _like(key, space="sbuf"):
     def make(values, dtype):
-        source = values[key]
+        source = _tile(values, key)
         return _new(source.shape, dtype or source.dtype, space)
     return make
 
 
 def _pair(first, second):
     def make(values, dtype):
-        a, b = values[first], values[second]
+        a, b = _tile(values, first), _tile(values, second)
         shape = [max(x, y) for x, y in zip(a.shape, b.shape)]
         return _new(shape, dtype or a.dtype)
     return make
 
 
 def _reduced(values, dtype):
-    data = values["data"]
+    data = _tile(values, "data")
     axes = values["axis"]
     axes = (axes,) if isinstance(axes, int) else tuple(axes)
     axes = {a % data.ndim for a in axes}
@@ -94,12 +101,12 @@ def _reduced(values, dtype):
 
 
 def _product(values, dtype):
-    return _new((values["stationary"].size // values["stationary"].shape[0],
-                 values["moving"].size // values["moving"].shape[0]), "float32", "psum")
+    columns = [tile.size // tile.shape[0] for tile in (_tile(values, "stationary"), _tile(values, "moving"))]
+    return _new(columns, "float32", "psum")
 
 
 def _turned(values, dtype):
-    data = values["data"]
+    data = _tile(values, "data")
     columns = math.prod(data.shape[1:])
     small = data.shape[0] <= 32 and columns <= 32 and getattr(
         values.get("engine"), "name", "") == "vector"
@@ -119,14 +126,14 @@ reciprocal = _returning(_isa.reciprocal, _like("data"))
 dropout = _returning(_isa.dropout, _like("data"))
 nc_matmul = _returning(_isa.nc_matmul, _product)
 nc_transpose = _returning(_isa.nc_transpose, _turned)
-bn_stats = _returning(_isa.bn_stats, lambda v, t: _new((v["data"].shape[0], 6), t or "float32"))
-bn_aggr = _returning(_isa.bn_aggr, lambda v, t: _new((v["data"].shape[0], 2), t or "float32"))
-max8 = _returning(_isa.max8, lambda v, t: _new((v["src"].shape[0], 8), t or v["src"].dtype))
-nc_find_index8 = _returning(_isa.nc_find_index8, lambda v, t: _new((v["data"].shape[0], 8),
-                                                                    t or "uint32"))
+bn_stats = _returning(_isa.bn_stats, lambda v, t: _new((_tile(v, "data").shape[0], 6), t or "float32"))
+bn_aggr = _returning(_isa.bn_aggr, lambda v, t: _new((_tile(v, "data").shape[0], 2), t or "float32"))
+max8 = _returning(_isa.max8, lambda v, t: _new((_tile(v, "src").shape[0], 8), t or v["src"].dtype))
+nc_find_index8 = _returning(_isa.nc_find_index8, lambda v, t: _new(
+    (_tile(v, "data").shape[0], 8), t or "uint32"))
 nc_match_replace8 = _returning(_isa.nc_match_replace8, _like("data"))
 tensor_partition_reduce = _returning(
-    _isa.tensor_partition_reduce, lambda v, t: _new((1,) + tuple(v["data"].shape[1:]),
+    _isa.tensor_partition_reduce, lambda v, t: _new((1,) + tuple(_tile(v, "data").shape[1:]),
                                                     t or v["data"].dtype))
 
 
