@@ -51,7 +51,8 @@ CASES = {
         lambda x, y: nisa.tensor_tensor(x, y[:, 0:7], np.subtract), "cannot be broadcast"),
     "tensor_scalar": (
         lambda x, y: nisa.tensor_scalar(x, np.multiply, 2.0, op1=np.add, operand1=y[:, 0:1]), A * 2 + B[:, :1],
-        lambda x, y: nisa.tensor_scalar(x, np.multiply, 2.0, op1=np.bitwise_and, operand1=3), "both operations must be bit operations"),
+        lambda x, y: nisa.tensor_scalar(x, np.multiply, 2.0, op1=np.bitwise_and, operand1=3),
+        "both operations must be bit operations"),
     "scalar_tensor_tensor": (
         lambda x, y: nisa.scalar_tensor_tensor(data=x, op0=np.subtract, operand0=0.5, op1=np.multiply, operand1=y),
         (A - 0.5) * B,
@@ -79,7 +80,8 @@ CASES = {
         lambda x, y: nisa.activation_reduce(op=np.square, data=x, reduce_op=np.add,
                                             reduce_res=nl.ndarray((64, 1), np.float32, buffer=nl.sbuf)), A * A,
         lambda x, y: nisa.activation_reduce(op=np.square, data=x, reduce_op=np.max,
-                                            reduce_res=nl.ndarray((64, 1), np.float32, buffer=nl.sbuf)), "reduces with add only"),
+                                            reduce_res=nl.ndarray((64, 1), np.float32, buffer=nl.sbuf)),
+        "reduces with add only"),
     "reciprocal": (
         lambda x, y: nisa.reciprocal(x), 1 / A,
         lambda x, y: nisa.reciprocal(1.0), "float"),
