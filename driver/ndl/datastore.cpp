@@ -14,9 +14,7 @@
 using neuron::ndl::DevicePointer;
 using neuron::ndl::DeviceTable;
 using neuron::ndl::fail;
-using neuron::ndl::find_instance;
 using neuron::ndl::guarded;
-using neuron::ndl::HeldInstance;
 
 namespace neuron::ndl {
 namespace {

@@ -17,10 +17,8 @@
 
 using neuron::ndl::add_allocation;
 using neuron::ndl::Allocation;
-using neuron::ndl::clear_error;
 using neuron::ndl::DevicePointer;
 using neuron::ndl::DeviceTable;
-using neuron::ndl::explain;
 using neuron::ndl::fail;
 using neuron::ndl::find_allocation;
 using neuron::ndl::guarded;
