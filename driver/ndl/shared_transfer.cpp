@@ -229,7 +229,8 @@ int SharedTransfer::copy(unsigned long request, T& argument, uint32_t to_device)
   uint64_t done = 0;
   do {
     piece.buffer = whole.buffer == nullptr ? nullptr : whole.buffer + done;
-    piece.offset = static_cast<decltype(piece.offset)>(whole.offset + done);
+    const uint64_t at = whole.offset + done;
+    piece.offset = static_cast<decltype(piece.offset)>(at);
     piece.size = static_cast<decltype(piece.size)>(std::min(whole.size - done, kPiece));
     if (const int result = send(request, &piece)) return result;
     done += piece.size;

@@ -49,7 +49,7 @@ class Reader : public FieldReader {
  public:
   Reader(const std::string& where, std::string& error) : FieldReader("profile", where, error) {}
 
-  bool read(const json::object& root, Loaded& out);
+  bool read(const json::object& given, Loaded& out);
 
  private:
   // Checks that every field has one of these names and that none is missing.
