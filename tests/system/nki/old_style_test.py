@@ -175,6 +175,66 @@ class OldStyle(DeviceTest):
                                   ("sums", "psum", 0, 4 * 2048), ("ones", "sbuf", 64, 1024), ("low", "sbuf", 0, 0),
                                   ("low", "sbuf", 0, 256)})
 
+    def test_a_tensor_without_blocks_lies_at_the_base_whatever_numbers_of_tiles_it_has(self):
+        ncc = old.compiler
+
+        @old.jit
+        def kernel(x):
+            y = nl.ndarray((64, 64), nl.float32, buffer=nl.shared_hbm)
+            tile = nl.ndarray((nl.par_dim(32), 2, 32), nl.float32,
+                              buffer=ncc.sbuf.mod_alloc(base_addr=512, num_par_tiles=(4,), num_free_tiles=(2,)))
+            sums = nl.ndarray((64, 64), nl.float32, buffer=ncc.psum.mod_alloc(base_bank=5, num_bank_tiles=(3, 2)))
+            out = nl.ndarray((64, 64), nl.float32, buffer=ncc.sbuf.mod_alloc(base_addr=8192))
+            tile[...] = nl.load(x).reshape((32, 2, 32))
+            flat = tile.reshape((32, 64))
+            sums[...] = nisa.nc_matmul(flat, flat)
+            out[...] = nisa.tensor_copy(sums)
+            nl.store(y, out)
+            return y
+
+        x = normal(32, 64)
+        self.near(kernel(x), x.astype(np.float64).T @ x, 1e-3)
+        tiles = [json.loads(line) for line in kernel.trace(x).splitlines() if '"address"' in line]
+        self.assertEqual({(t["name"], *t["address"]) for t in tiles},
+                         {("tile", 0, 512), ("sums", 0, 5 * 2048), ("out", 0, 8192)})
+
+    def test_a_product_that_is_assigned_to_a_block_needs_no_place_of_its_own(self):
+        @old.jit
+        def kernel(a, b):
+            y = nl.ndarray((8, 128, 512), a.dtype, buffer=nl.shared_hbm)
+            left, right = nl.load(a), nl.load(b)
+            # All eight blocks are in use at once, and fill PSUM.
+            products = nl.ndarray((8, nl.par_dim(128), 512), nl.float32, buffer=nl.psum)
+            for i in nl.affine_range(8):
+                products[i, :, :] = nisa.nc_matmul(left[:, nl.ds(i * 128, 128)], right)
+            for i in nl.affine_range(8):
+                nl.store(y[i], nisa.tensor_copy(products[i]))
+            return y
+
+        a, b = normal(128, 1024), normal(128, 512)
+        golden = np.stack([a[:, i * 128:(i + 1) * 128].astype(np.float64).T @ b for i in range(8)])
+        self.near(kernel(a, b), golden, 1e-3)
+        copies = [line for line in kernel.trace(a, b).splitlines() if '"tensor_copy"' in line]
+        self.assertEqual(len(copies), 8)
+
+    def test_a_product_that_is_assigned_replaces_the_one_before(self):
+        @old.jit
+        def kernel(a, b):
+            y = nl.ndarray((2, 128, 128), a.dtype, buffer=nl.shared_hbm)
+            left, right = nl.load(a), nl.load(b)
+            product = nl.ndarray((1, nl.par_dim(128), 128), nl.float32, buffer=nl.psum)
+            product[0] = nisa.nc_matmul(left, left)
+            product[0] += nisa.nc_matmul(left, right)
+            nl.store(y[0], nisa.tensor_copy(product[0]))
+            product[0] = nisa.nc_matmul(right, right)
+            product[0] += nisa.nc_matmul(right, left)
+            nl.store(y[1], nisa.tensor_copy(product[0]))
+            return y
+
+        a, b = normal(128, 128), normal(128, 128)
+        both = a.astype(np.float64) + b
+        self.near(kernel(a, b), np.stack([a.T @ both, b.T @ both]), 1e-3)
+
     def test_benchmark_tells_the_modelled_time_of_a_kernel(self):
         @old.jit
         def kernel(x):

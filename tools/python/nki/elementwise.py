@@ -200,6 +200,7 @@ def redirect(record, value, target):
     """The instruction that wrote `value` writes `target` instead; the tile of `value` goes. Who names it
     later nevertheless gets it back, by Recorder.restore()."""
     recorder, storage = current(), value.storage
+    recorder.declare_before(target.storage, record)
     storage.moved = record, dict(record)
     record["dst"] = recorder.operand(target, "the target", write=True)
     recorder.remove(storage.record)
@@ -208,8 +209,8 @@ def redirect(record, value, target):
 
 def last_result(value):
     """The record that has just written all of a tile which nothing else has used; else None."""
-    # Tiles that only the expression held may have ended behind it.
-    record = next((r for r in reversed(current().records) if r["op"] != "free"), None)
+    # Behind it, tiles that only the expression held may have ended, and its target may have been made.
+    record = next((r for r in reversed(current().records) if r["op"] not in ("free", "tile")), None)
     written = record.get("dst") if record else None
     if not isinstance(written, dict) or not is_tensor(value):
         return None
@@ -302,6 +303,8 @@ def _redirected(target, value):
     if record["op"] in _KEEP_TYPE and target.dtype != value.dtype:
         return False
     redirect(record, value, target)
+    if record["op"] in ("nc_matmul", "nc_matmul_mx"):
+        record["accumulate"] = False  # An assignment replaces what was there
     return True
 
 

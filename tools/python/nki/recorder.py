@@ -141,6 +141,18 @@ class Recorder:
         del self.records[at]
         self._shift_segments(at, -1)
 
+    def declare_before(self, storage, record):
+        """Makes a tile in front of a record, which is one of the last, if it was made behind it."""
+        for at in range(len(self.records) - 1, -1, -1):
+            if self.records[at] is record:
+                return
+            if self.records[at] is storage.record:
+                self.remove(storage.record)
+                before = next(n for n in range(at - 1, -1, -1) if self.records[n] is record)
+                self.records.insert(before, storage.record)
+                self._shift_segments(before, 1)
+                return
+
     def _shift_segments(self, at, count):
         self.segments = [(number, phase, first + count if first > at else first)
                          for number, phase, first in self.segments]

@@ -33,7 +33,8 @@ class Placed(str):
 def _modulo(base, counts, size):
     """Where block `index` lies, of which those with equal remainders share a place."""
     def place(index):
-        sizes = counts or (1,) * len(index)
+        # A tensor without blocks is one tile, which lies at the base; published kernels give it numbers, too.
+        sizes = counts if counts and index else (1,) * len(index)
         if len(sizes) != len(index):
             refuse(f"{len(sizes)} numbers of tiles, {tuple(sizes)}, for {len(index)} dimensions of blocks")
         number = 0
