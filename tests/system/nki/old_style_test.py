@@ -217,6 +217,47 @@ class OldStyle(DeviceTest):
         copies = [line for line in kernel.trace(a, b).splitlines() if '"tensor_copy"' in line]
         self.assertEqual(len(copies), 8)
 
+    def _all_products_first(self, rows):
+        """Sums of products of blocks. All products are named before any of them is read; PSUM has room for
+        eight."""
+        @old.jit
+        def kernel(a, b):
+            y = nl.ndarray((rows, 128, 512), a.dtype, buffer=nl.shared_hbm)
+            left, right = nl.load(a), nl.load(b)
+            products = nl.ndarray((rows, 3, nl.par_dim(128), 512), nl.float32, buffer=nl.psum)
+            for i in nl.affine_range(rows):
+                for j in nl.affine_range(3):
+                    products[i, j] = nisa.nc_matmul(left[:, nl.ds(i * 128, 128)], right[:, nl.ds(j * 512, 512)])
+            largest = nl.ndarray((nl.par_dim(128), rows, 3), nl.float32, buffer=nl.sbuf)
+            for i in nl.affine_range(rows):
+                for j in nl.affine_range(3):
+                    largest[:, i, nl.ds(j, 1)] = nisa.tensor_reduce(nl.max, products[i, j], axis=1)
+            for i in nl.affine_range(rows):
+                row = nisa.tensor_reduce(nl.max, largest[:, i, :], axis=1)
+                total = nl.zeros((128, 512), nl.float32, buffer=nl.sbuf)
+                for j in nl.affine_range(3):
+                    total += nisa.tensor_scalar(products[i, j], nl.subtract, row)
+                nl.store(y[i], total)
+            return y
+
+        a, b = normal(128, rows * 128), normal(128, 3 * 512)
+        products = np.einsum("kim,kjn->ijmn", a.reshape(128, rows, 128).astype(np.float64), b.reshape(128, 3, 512))
+        return kernel, a, b, (products - products.max((1, 3), keepdims=True)).sum(1)
+
+    def test_blocks_that_find_no_room_wait_until_others_are_read(self):
+        kernel, a, b, golden = self._all_products_first(6)
+        self.near(kernel(a, b), golden, 1e-3)
+
+    def test_no_reorder_refuses_blocks_that_find_no_room(self):
+        kernel, a, b, _ = self._all_products_first(6)
+
+        @old.jit
+        def strict(a, b):
+            with nl.no_reorder():
+                return kernel(a, b)
+
+        self.refused(strict, (a, b), "PSUM has no room for tile \"products\"")
+
     def test_a_product_that_is_assigned_replaces_the_one_before(self):
         @old.jit
         def kernel(a, b):

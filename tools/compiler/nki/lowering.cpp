@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 
 #include "driver/isa/cost.h"
 #include "tools/compiler/nki/context.h"
+#include "tools/compiler/nki/order.h"
 
 namespace neuron::nki {
 
@@ -30,6 +32,7 @@ struct Header {
   std::string kernel;
   uint8_t generation = 3;
   std::vector<std::string> files;
+  bool order_is_free = false;  // The kernel leaves the order of its calls to the compiler
 };
 
 // The lines of the trace, one after the other.
@@ -72,6 +75,7 @@ Result<Header> read_header(Lines& lines) {
   header.kernel = record.text("kernel");
   const std::string target = record.text("target");
   header.files = record.texts("files", kMostFiles);
+  const std::string order = record.text_or("order", "kept");
   NEURON_CHECK(record.result());
   if (version != kVersion) {
     return fail(NRT_INVALID, "the trace has version {}, this program reads version {}", version,
@@ -83,6 +87,10 @@ Result<Header> read_header(Lines& lines) {
     return fail(NRT_INVALID, "the target is \"{}\"; expected trn1, inf2, trn2 or trn3", target);
   }
   header.generation = found->generation;
+  if (order != "kept" && order != "free") {
+    return fail(NRT_INVALID, "the order of the calls is \"{}\"; expected kept or free", order);
+  }
+  header.order_is_free = order == "free";
   return header;
 }
 
@@ -144,7 +152,7 @@ class Lowering {
     core_ = cores_[0].get();
     core_->memory.give(std::move(inputs), std::move(outputs), prefix);
     NEURON_CHECK(prepare());
-    NEURON_CHECK(each_record([&](Record& record) { return lower_one(record); }));
+    NEURON_CHECK(lower_all());
     core_->memory.finish();
     core_->memory.release_all();
     return {};
@@ -163,7 +171,7 @@ class Lowering {
                   options.physical_cores);
     }
     core_ = cores_[0].get();
-    NEURON_CHECK(each_record([&](Record& record) { return lower_one(record); }));
+    NEURON_CHECK(lower_all());
     Lowered result;
     for (size_t c = 0; c < (both_cores_ ? 2 : 1); ++c) {
       if (cores_[c]->context.in_while()) {
@@ -181,16 +189,70 @@ class Lowering {
 
  private:
   template <class Visit>
-  Result<void> each_record(const Visit& visit) {
+  Result<void> each_line(const Visit& visit) {
     Lines lines(text_);
     std::string_view line;
     lines.next(line);  // The header
-    while (lines.next(line)) {
-      Record record(line, lines.number());
+    while (lines.next(line)) NEURON_CHECK(visit(line, lines.number()));
+    return {};
+  }
+
+  template <class Visit>
+  Result<void> each_record(const Visit& visit) {
+    return each_line([&](std::string_view line, uint64_t number) -> Result<void> {
+      Record record(line, number);
       NEURON_CHECK(record.result());
       if (auto done = visit(record); !done) return located(done.error(), record);
+      return {};
+    });
+  }
+
+  Result<void> lower_all() {
+    // Tiles at places of the kernel's choice may be the same memory, which order.h does not know.
+    if (!header_.order_is_free || places_chosen_) {
+      return each_record([&](Record& record) { return lower_one(record); });
     }
+    NEURON_CHECK(each_line([&](std::string_view line, uint64_t number) -> Result<void> {
+      NEURON_TRY(freed, lower_or_wait(line, number));
+      // What has waited longest comes first to the room.
+      while (freed && !waiting_.empty()) {
+        freed = false;
+        for (const WaitingRecord& record : waiting_.take()) {
+          NEURON_TRY(more, lower_or_wait(record.line, record.number));
+          freed = freed || more;
+        }
+      }
+      return {};
+    }));
+    if (!waiting_.empty()) return *no_room_;
     return {};
+  }
+
+  // True if the line ended a tile. A tile without room waits, as does what it keeps waiting.
+  Result<bool> lower_or_wait(std::string_view line, uint64_t number) {
+    Record record(line, number);
+    NEURON_CHECK(record.result());
+    const std::string& op = record.operation();
+    std::vector<Touch> touches;
+    if (!waiting_.empty()) {
+      if (op == "core" || op == "while" || op == "end_while" || op == "collective") {
+        return *no_room_;
+      }
+      touches = touches_of(record);
+      NEURON_CHECK(record.result());
+    }
+    bool waits = waiting_.must_wait(touches);
+    if (!waits) {
+      const auto done = lower_one(record);
+      if (done) return op == "free";
+      const runtime::Error error = located(done.error(), record);
+      waits = op == "tile" && done.error().status == NRT_RESOURCE;
+      if (!waits) return error;
+      if (waiting_.empty()) no_room_ = error;
+      touches = touches_of(record);
+    }
+    waiting_.add({line, number, std::move(touches)});
+    return false;
   }
 
   // What later lines say about memory that is declared before them.
@@ -213,6 +275,7 @@ class Lowering {
   }
 
   Result<void> reserve(Record& record) {
+    places_chosen_ = true;
     name_source(core_->program, record);
     NEURON_CHECK(core_->memory.reserve(record));
     if (!core_->program.ok()) return core_->program.build().error();
@@ -392,6 +455,9 @@ class Lowering {
   Core* core_ = nullptr;                      // Whose records are being read
   bool both_cores_ = false;
   int depth_ = 0;  // Of loops of the device, while prepare() reads
+  bool places_chosen_ = false;             // By the kernel, for some tile
+  WaitingRecords waiting_;                 // For room on the chip
+  std::optional<runtime::Error> no_room_;  // For the first of them
 };
 
 }  // namespace

@@ -60,6 +60,8 @@ class Recorder:
         self.both_cores = False
         self.notes = []
         self.ended = False
+        self.order_is_free = False  # The compiler chooses it, as for kernels of the old style
+        self.no_reorder = False  # The kernel forbids that
 
     def files_changed(self):
         """Whether a file of constants is another one than when the kernel was traced."""
@@ -300,6 +302,8 @@ class Recorder:
         files = [shown(file) for file in self.files]
         header = {"op": "nki_trace", "version": 1, "kernel": self.kernel, "target": self.target,
                   "files": files}
+        if self.order_is_free:
+            header["order"] = "free"
         dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
         return "\n".join([dumps(header)] + [dumps(record) for record in self.records]) + "\n"
 

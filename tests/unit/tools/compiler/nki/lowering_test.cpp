@@ -435,5 +435,51 @@ TEST(KernelsOfModels, AreRefusedByTheLoweringItselfWhereTheyNeedAProgramOfTheirO
   }
 }
 
+// `count` products, each in a bank of PSUM of its own. With `read`, what copies each to SBUF and ends
+// it follows behind all of them.
+std::string products_of(int count, const std::string& order, bool read) {
+  std::string trace =
+      R"({"op":"nki_trace","version":1,"kernel":"k","target":"trn2","files":["k.py"])" + order +
+      "}\n" + kTensors + kTile + R"({"op":"dma_copy","at":[0,4],"dst":)" + kOnChip + R"(,"src":)" +
+      hbm(0) + "}\n";
+  const auto bank = [](int i) {
+    return R"({"tile":)" + std::to_string(10 + i) +
+           R"(,"dtype":"float32","parts":64,"pattern":[[1,64]]})";
+  };
+  for (int i = 0; i < count; ++i) {
+    trace += R"({"op":"tile","id":)" + std::to_string(10 + i) +
+             R"(,"space":"psum","name":"p","parts":128,"columns":512,"dtype":"float32","at":[0,5]})" +
+             "\n" + R"({"op":"nc_matmul","at":[0,6],"dst":)" + bank(i) + R"(,"stationary":)" +
+             kOnChip + R"(,"moving":)" + kOnChip + "}\n";
+  }
+  trace +=
+      R"({"op":"tile","id":3,"space":"sbuf","name":"t","parts":64,"columns":64,"dtype":"float32","at":[0,7]})"
+      "\n";
+  for (int i = 0; read && i < count; ++i) {
+    trace += R"({"op":"tensor_copy","at":[0,8],"dst":{"tile":3,"dtype":"float32","parts":64,)"
+             R"("pattern":[[1,64]]},"src":)" +
+             bank(i) + "}\n" + R"({"op":"free","id":)" + std::to_string(10 + i) + "}\n";
+  }
+  return trace + R"({"op":"dma_copy","at":[0,9],"dst":)" + hbm(1) + R"(,"src":)" + kOnChip + "}\n";
+}
+
+TEST(Lowering, LetsATileWithoutRoomWaitForOthersWhereTheOrderIsFree) {
+  EXPECT_EQ(sentence_of(products_of(8, "", true)), "");
+  EXPECT_THAT(sentence_of(products_of(20, "", true)), HasSubstr("k.py:5: PSUM has no room"));
+  EXPECT_THAT(sentence_of(products_of(20, R"(,"order":"kept")", true)), HasSubstr("no room"));
+  EXPECT_EQ(sentence_of(products_of(20, R"(,"order":"free")", true)), "");
+}
+
+TEST(Lowering, RefusesATileForWhichNothingMakesRoom) {
+  EXPECT_THAT(sentence_of(products_of(9, R"(,"order":"free")", false)),
+              HasSubstr("k.py:5: PSUM has no room for tile \"p\" of 128 partitions: tiles hold, in "
+                        "each partition: 16384 bytes by 8 tiles \"p\" since k.py:5"));
+}
+
+TEST(Lowering, RefusesAnUnknownOrder) {
+  EXPECT_THAT(sentence_of(products_of(1, R"(,"order":"any")", true)),
+              HasSubstr("the order of the calls is \"any\"; expected kept or free"));
+}
+
 }  // namespace
 }  // namespace neuron::nki
