@@ -276,6 +276,17 @@ class OldStyle(DeviceTest):
         both = a.astype(np.float64) + b
         self.near(kernel(a, b), np.stack([a.T @ both, b.T @ both]), 1e-3)
 
+    def test_a_constant_of_a_type_that_numpy_lacks_keeps_its_values(self):
+        @old.jit
+        def kernel(x):
+            y = nl.ndarray(x.shape, nl.float32, buffer=nl.shared_hbm)
+            identity = nl.load(nl.shared_constant(2.5 * np.identity(64), dtype=nl.bfloat16))
+            nl.store(y, nl.copy(identity, dtype=nl.float32) + nl.load(x))
+            return y
+
+        x = normal(64, 64)
+        self.near(kernel(x), 2.5 * np.identity(64) + x, 1e-6)
+
     def test_benchmark_tells_the_modelled_time_of_a_kernel(self):
         @old.jit
         def kernel(x):

@@ -183,6 +183,7 @@ class Lowering {
                                       both_cores_ ? &cores_[1]->program : nullptr);
     NEURON_TRY(neff, cores_[0]->program.build());
     result.neff = std::move(neff);
+    result.first_wait = first_wait_;
     report(result);
     return result;
   }
@@ -213,13 +214,15 @@ class Lowering {
       return each_record([&](Record& record) { return lower_one(record); });
     }
     NEURON_CHECK(each_line([&](std::string_view line, uint64_t number) -> Result<void> {
-      NEURON_TRY(freed, lower_or_wait(line, number));
+      waiting_.reached(number);
+      NEURON_TRY(room, lower_or_wait(line, number));
       // What has waited longest comes first to the room.
-      while (freed && !waiting_.empty()) {
-        freed = false;
+      while (room && !waiting_.empty()) {
+        room = false;
         for (const WaitingRecord& record : waiting_.take()) {
+          waiting_.done(record);
           NEURON_TRY(more, lower_or_wait(record.line, record.number));
-          freed = freed || more;
+          room = room || more;
         }
       }
       return {};
@@ -228,7 +231,8 @@ class Lowering {
     return {};
   }
 
-  // True if the line ended a tile. A tile without room waits, as does what it keeps waiting.
+  // True if something waits and the line may have made room. A tile without room waits, as does what
+  // it keeps waiting.
   Result<bool> lower_or_wait(std::string_view line, uint64_t number) {
     Record record(line, number);
     NEURON_CHECK(record.result());
@@ -240,19 +244,43 @@ class Lowering {
       }
       touches = touches_of(record);
       NEURON_CHECK(record.result());
+      if (waiting_.must_wait(touches)) {
+        waiting_.add({line, number, std::move(touches)});
+        return false;
+      }
     }
-    bool waits = waiting_.must_wait(touches);
-    if (!waits) {
-      const auto done = lower_one(record);
-      if (done) return op == "free";
+    auto done = lower_one(record);
+    if (!done && op == "tile" && done.error().status == NRT_RESOURCE) {
       const runtime::Error error = located(done.error(), record);
-      waits = op == "tile" && done.error().status == NRT_RESOURCE;
-      if (!waits) return error;
-      if (waiting_.empty()) no_room_ = error;
-      touches = touches_of(record);
+      if (core_->context.in_while()) return error;
+      NEURON_TRY(ended, end_unused_tiles());
+      if (ended) done = lower_one(record);
+      if (!done && done.error().status == NRT_RESOURCE) {
+        if (waiting_.empty()) no_room_ = located(done.error(), record);
+        if (first_wait_.empty()) first_wait_ = place_of(record);
+        waiting_.add({line, number, touches_of(record)});
+        return false;
+      }
     }
-    waiting_.add({line, number, std::move(touches)});
-    return false;
+    if (!done) return located(done.error(), record);
+    return op == "free" || std::any_of(touches.begin(), touches.end(), [&](const Touch& touch) {
+             return touch.of == Touch::Of::kTile && waiting_.unused(touch.id);
+           });
+  }
+
+  Result<bool> end_unused_tiles() {
+    if (!waiting_.knows_uses()) {
+      NEURON_CHECK(each_line([&](std::string_view line, uint64_t number) -> Result<void> {
+        Record record(line, number);
+        if (record.operation() == "free") return {};
+        for (const Touch& touch : touches_of(record)) {
+          if (touch.of == Touch::Of::kTile) waiting_.used_until(touch.id, number);
+        }
+        return record.result();
+      }));
+      waiting_.learned_uses();
+    }
+    return core_->memory.end_tiles([&](uint32_t id) { return waiting_.unused(id); });
   }
 
   // What later lines say about memory that is declared before them.
@@ -332,10 +360,16 @@ class Lowering {
     return record.result();
   }
 
+  // "k.py:12"; empty: the trace does not say.
+  std::string place_of(const Record& record) const {
+    if (record.line() == 0 || record.file() >= header_.files.size()) return "";
+    return base::format("{}:{}", header_.files[record.file()], record.line());
+  }
+
   runtime::Error located(runtime::Error error, Record& record) const {
-    if (record.line() == 0 || record.file() >= header_.files.size()) return error;
+    const std::string place = place_of(record);
+    if (place.empty()) return error;
     const std::string& op = record.operation();
-    const std::string place = base::format("{}:{}", header_.files[record.file()], record.line());
     const bool declares = op == "tile" || op == "hbm";
     if (!declares) name_tiles(error, record);
     // An error of the program's journal names the place itself.
@@ -458,6 +492,7 @@ class Lowering {
   bool places_chosen_ = false;             // By the kernel, for some tile
   WaitingRecords waiting_;                 // For room on the chip
   std::optional<runtime::Error> no_room_;  // For the first of them
+  std::string first_wait_;
 };
 
 }  // namespace

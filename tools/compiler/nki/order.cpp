@@ -84,6 +84,7 @@ void WaitingRecords::add(WaitingRecord record) {
   for (const Touch& touch : record.touches) {
     Touched& touched = touched_[{touch.of, touch.id}];
     (touch.write ? touched.writes : touched.reads).push_back(touch);
+    if (touch.of == Touch::Of::kTile) ++users_[touch.id];
   }
   records_.push_back(std::move(record));
 }
@@ -91,6 +92,24 @@ void WaitingRecords::add(WaitingRecord record) {
 std::vector<WaitingRecord> WaitingRecords::take() {
   touched_.clear();
   return std::exchange(records_, {});
+}
+
+void WaitingRecords::done(const WaitingRecord& record) {
+  for (const Touch& touch : record.touches) {
+    if (touch.of == Touch::Of::kTile) --users_[touch.id];
+  }
+}
+
+void WaitingRecords::used_until(uint32_t tile, uint64_t line) {
+  uint64_t& last = last_uses_[tile];
+  last = std::max(last, line);
+}
+
+bool WaitingRecords::unused(uint32_t tile) const {
+  const auto last = last_uses_.find(tile);
+  const auto users = users_.find(tile);
+  return last != last_uses_.end() && last->second <= line_ &&
+         (users == users_.end() || users->second == 0);
 }
 
 }  // namespace neuron::nki

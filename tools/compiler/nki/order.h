@@ -6,13 +6,16 @@
 // A tile for which there is no room waits, and so does each later record that touches what a waiting
 // one touches, if one of the two writes it. All others go on, and may free the room. What a record
 // touches is a box around its operand, so a record may wait in vain, but it never goes too early.
+// A tile whose last use was lowered gives its room, though Python may still hold it.
 // Callers: lowering. Thread-safe: no. Borrows the text of the trace.
 #ifndef TOOLS_COMPILER_NKI_ORDER_H
 #define TOOLS_COMPILER_NKI_ORDER_H
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tools/compiler/nki/record.h"
@@ -49,8 +52,19 @@ class WaitingRecords {
   bool empty() const { return records_.empty(); }
   bool must_wait(const std::vector<Touch>& touches) const;
   void add(WaitingRecord record);
-  // All that wait, in their order; none waits any more.
+  // All that wait, in their order. Each counts as unused() sees it until done(), which comes before
+  // it is lowered or added again.
   std::vector<WaitingRecord> take();
+  void done(const WaitingRecord& record);
+
+  // Until which line of the trace each tile is used; needed by unused().
+  void used_until(uint32_t tile, uint64_t line);
+  void learned_uses() { knows_uses_ = true; }
+  bool knows_uses() const { return knows_uses_; }
+  // How far the trace was read.
+  void reached(uint64_t line) { line_ = std::max(line_, line); }
+  // True if neither a later line nor a record that waits uses the tile.
+  bool unused(uint32_t tile) const;
 
  private:
   struct Touched {
@@ -58,6 +72,10 @@ class WaitingRecords {
   };
   std::vector<WaitingRecord> records_;
   std::map<std::pair<Touch::Of, uint32_t>, Touched> touched_;
+  std::map<uint32_t, size_t> users_;  // By tile: records that wait
+  std::map<uint32_t, uint64_t> last_uses_;
+  bool knows_uses_ = false;
+  uint64_t line_ = 0;
 };
 
 }  // namespace neuron::nki

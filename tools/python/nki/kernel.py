@@ -219,7 +219,6 @@ class Specialisation:
             del results, first
         if kernel.tiles_end_with_last_use:
             recorder.end_tiles_with_last_use()
-            recorder.order_is_free = not recorder.no_reorder
         return recorder
 
     def _settle(self, recorder):

@@ -60,8 +60,7 @@ class Recorder:
         self.both_cores = False
         self.notes = []
         self.ended = False
-        self.order_is_free = False  # The compiler chooses it, as for kernels of the old style
-        self.no_reorder = False  # The kernel forbids that
+        self.no_reorder = False  # The kernel forbids that calls wait for room
 
     def files_changed(self):
         """Whether a file of constants is another one than when the kernel was traced."""
@@ -224,8 +223,9 @@ class Recorder:
             path = os.path.abspath(values)
             self.files_read[path] = _state(path)
             values = np.load(path)
-        array = np.ascontiguousarray(native(np.asanyarray(values)))
-        dtype = array_dtype(array)
+        given = native(np.asanyarray(values))
+        dtype = array_dtype(given)
+        array = np.ascontiguousarray(given)  # Which is no nki.Encoded any more
         key = (str(dtype), array.shape, array.tobytes())
         known = self.constants.get(key)
         if known is None:
@@ -302,7 +302,7 @@ class Recorder:
         files = [shown(file) for file in self.files]
         header = {"op": "nki_trace", "version": 1, "kernel": self.kernel, "target": self.target,
                   "files": files}
-        if self.order_is_free:
+        if not self.no_reorder:
             header["order"] = "free"
         dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
         return "\n".join([dumps(header)] + [dumps(record) for record in self.records]) + "\n"

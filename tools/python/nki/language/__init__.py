@@ -293,8 +293,7 @@ def where(condition, x, y, dtype=None):
 
 
 class no_reorder:
-    """The kernel's calls keep their order. Those of the new style always do; those of the old style
-    unless there is no room for their tiles."""
+    """The kernel's calls keep their order, even where another one would find room for its tiles."""
 
     def __init__(self):
         if _tracing():

@@ -108,5 +108,23 @@ TEST(WaitingRecords, AreTakenInTheirOrderAndKeepNothingWaitingThen) {
   EXPECT_FALSE(waiting.must_wait(touches(first)));
 }
 
+TEST(WaitingRecords, KnowWhenATileIsNotUsedAgain) {
+  WaitingRecords waiting;
+  waiting.used_until(1, 5);
+  waiting.used_until(1, 3);
+  EXPECT_FALSE(waiting.unused(2)) << "nothing is known of it";
+  waiting.reached(4);
+  EXPECT_FALSE(waiting.unused(1));
+  waiting.reached(6);
+  EXPECT_TRUE(waiting.unused(1));
+  const std::string line = copy(tile(3, 0, 1, 0, 1), tile(1, 0, 1, 0, 1));
+  waiting.add({line, 5, touches(line)});
+  EXPECT_FALSE(waiting.unused(1));
+  const auto taken = waiting.take();
+  EXPECT_FALSE(waiting.unused(1));
+  waiting.done(taken[0]);
+  EXPECT_TRUE(waiting.unused(1));
+}
+
 }  // namespace
 }  // namespace neuron::nki
