@@ -231,8 +231,8 @@ class Lowering {
     return {};
   }
 
-  // True if something waits and the line may have made room. A tile without room waits, as does what
-  // it keeps waiting.
+  // True if something waits and the line may have made room. A tile without room waits, as does
+  // what it keeps waiting.
   Result<bool> lower_or_wait(std::string_view line, uint64_t number) {
     Record record(line, number);
     NEURON_CHECK(record.result());
@@ -488,7 +488,7 @@ class Lowering {
   std::vector<std::unique_ptr<Core>> cores_;  // The second stays empty if only one computes
   Core* core_ = nullptr;                      // Whose records are being read
   bool both_cores_ = false;
-  int depth_ = 0;  // Of loops of the device, while prepare() reads
+  int depth_ = 0;                          // Of loops of the device, while prepare() reads
   bool places_chosen_ = false;             // By the kernel, for some tile
   WaitingRecords waiting_;                 // For room on the chip
   std::optional<runtime::Error> no_room_;  // For the first of them

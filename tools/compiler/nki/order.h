@@ -3,10 +3,10 @@
 // Records of a trace that wait for room on the chip, where the kernel leaves the order of its calls
 // to the compiler.
 //
-// A tile for which there is no room waits, and so does each later record that touches what a waiting
-// one touches, if one of the two writes it. All others go on, and may free the room. What a record
-// touches is a box around its operand, so a record may wait in vain, but it never goes too early.
-// A tile whose last use was lowered gives its room, though Python may still hold it.
+// A tile for which there is no room waits, and so does each later record that touches what a
+// waiting one touches, if one of the two writes it. All others go on, and may free the room. What a
+// record touches is a box around its operand, so a record may wait in vain, but it never goes too
+// early. A tile whose last use was lowered gives its room, though Python may still hold it.
 // Callers: lowering. Thread-safe: no. Borrows the text of the trace.
 #ifndef TOOLS_COMPILER_NKI_ORDER_H
 #define TOOLS_COMPILER_NKI_ORDER_H

@@ -37,6 +37,8 @@ def on_chip(tensor, what):
 def type_of(value):
     """The name of the type of a tile or a number. A number of Python has the widest of its kind, one of
     NumPy its own."""
+    # (float16, 1.2) -> float32: "NKI Type Promotion" in nki.api.shared of the SDK's documentation up to
+    # 2.26. What came later for NKI 0.6 names no other rule.
     if is_tensor(value):
         return str(value.dtype)
     if isinstance(value, (bool, np.bool_)):

@@ -79,9 +79,8 @@ TEST(WaitingRecords, CountATensorThatIsReachedByIndexAsAWhole) {
   const std::string scatter =
       R"({"op":"dma_scatter","dst":{"hbm":7,"dtype":"float32","pattern":[[1,8]]},"src":)" +
       tile(1, 0, 4, 0, 8) + R"(,"index":)" + tile(2, 0, 4, 0, 1) + R"(,"row_elements":8})";
-  const std::string far =
-      R"({"op":"dma_copy","dst":)" + tile(3, 0, 1, 0, 1) +
-      R"(,"src":{"hbm":7,"dtype":"float32","offset":4096,"pattern":[[1,1]]}})";
+  const std::string far = R"({"op":"dma_copy","dst":)" + tile(3, 0, 1, 0, 1) +
+                          R"(,"src":{"hbm":7,"dtype":"float32","offset":4096,"pattern":[[1,1]]}})";
   EXPECT_TRUE(waits(scatter, far));
 }
 
