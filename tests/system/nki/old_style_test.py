@@ -95,6 +95,23 @@ class OldStyle(DeviceTest):
         golden = np.lib.stride_tricks.sliding_window_view(x, 3, axis=1).max(2)
         self.near(kernel(x), golden, 0)
 
+    def test_a_result_goes_to_elements_that_one_instruction_does_not_reach(self):
+        @old.jit
+        def kernel(x):
+            y = nl.ndarray((32, 6, 6, 6), x.dtype, buffer=nl.shared_hbm)
+            tile, out = nl.load(x), nl.ndarray((nl.par_dim(32), 6, 6, 6), x.dtype, buffer=nl.sbuf)
+            p, a, b, c, i, j, k = nl.mgrid[0:32, 0:2, 0:2, 0:2, 0:3, 0:3, 0:3]
+            first, second = tile[p, i + a, j + b, k + c], tile[p, i + 1 - a, j + 1 - b, k + 1 - c]
+            out[p, 2 * i + a, 2 * j + b, 2 * k + c] = 0.75 * first + 0.25 * second
+            nl.store(y, out)
+            return y
+
+        x = normal(32, 4, 4, 4)
+        d = np.arange(6)
+        near, far = d // 2 + d % 2, d // 2 + 1 - d % 2
+        golden = 0.75 * x[:, near][:, :, near][:, :, :, near] + 0.25 * x[:, far][:, :, far][:, :, :, far]
+        self.near(kernel(x), golden, 1e-5)
+
     def test_a_causal_mask_and_numbers_come_from_ranges(self):
         @old.jit
         def kernel(x):

@@ -9,6 +9,7 @@ import numpy as np
 from . import isa
 from .dtypes import FLOATS, INTEGERS, SIZES, dtype_of
 from .errors import refuse
+from .isa.types import fits_an_operand
 from .recorder import current
 from .tensor import HBM, SBUF, NkiTensor
 
@@ -304,6 +305,8 @@ def _redirected(target, value):
         return False  # Done twice by Recorder.restore(), it would give something else
     if record["op"] in _KEEP_TYPE and target.dtype != value.dtype:
         return False
+    if not fits_an_operand(target):
+        return False  # A copy is divided among several instructions
     redirect(record, value, target)
     if record["op"] in ("nc_matmul", "nc_matmul_mx"):
         record["accumulate"] = False  # An assignment replaces what was there
