@@ -219,11 +219,13 @@ class Lowering {
       // What has waited longest comes first to the room.
       while (room && !waiting_.empty()) {
         room = false;
+        trying_again_ = true;
         for (const WaitingRecord& record : waiting_.take()) {
           waiting_.done(record);
           NEURON_TRY(more, lower_or_wait(record.line, record.number));
           room = room || more;
         }
+        trying_again_ = false;
       }
       return {};
     }));
@@ -237,15 +239,15 @@ class Lowering {
     Record record(line, number);
     NEURON_CHECK(record.result());
     const std::string& op = record.operation();
-    std::vector<Touch> touches;
-    if (!waiting_.empty()) {
+    WaitingRecord waiting;  // Empty as long as nothing waits
+    if (waits_for_room()) {
       if (op == "core" || op == "while" || op == "end_while" || op == "collective") {
         return *no_room_;
       }
-      touches = touches_of(record);
+      waiting = waiting_record(line, number, record);
       NEURON_CHECK(record.result());
-      if (waiting_.must_wait(touches)) {
-        waiting_.add({line, number, std::move(touches)});
+      if (waiting_.must_wait(waiting)) {
+        waiting_.add(std::move(waiting));
         return false;
       }
     }
@@ -256,17 +258,20 @@ class Lowering {
       NEURON_TRY(ended, end_unused_tiles());
       if (ended) done = lower_one(record);
       if (!done && done.error().status == NRT_RESOURCE) {
-        if (waiting_.empty()) no_room_ = located(done.error(), record);
+        if (!waits_for_room()) no_room_ = located(done.error(), record);
         if (first_wait_.empty()) first_wait_ = place_of(record);
-        waiting_.add({line, number, touches_of(record)});
+        waiting_.add(waiting_record(line, number, record));
         return false;
       }
     }
     if (!done) return located(done.error(), record);
-    return op == "free" || std::any_of(touches.begin(), touches.end(), [&](const Touch& touch) {
+    return op == "free" ||
+           std::any_of(waiting.touches.begin(), waiting.touches.end(), [&](const Touch& touch) {
              return touch.of == Touch::Of::kTile && waiting_.unused(touch.id);
            });
   }
+
+  bool waits_for_room() const { return trying_again_ || !waiting_.empty(); }
 
   Result<bool> end_unused_tiles() {
     if (!waiting_.knows_uses()) {
@@ -491,6 +496,7 @@ class Lowering {
   int depth_ = 0;                          // Of loops of the device, while prepare() reads
   bool places_chosen_ = false;             // By the kernel, for some tile
   WaitingRecords waiting_;                 // For room on the chip
+  bool trying_again_ = false;              // Some of them were taken to be lowered
   std::optional<runtime::Error> no_room_;  // For the first of them
   std::string first_wait_;
 };

@@ -69,7 +69,14 @@ std::vector<Touch> touches_of(Record& record) {
   return touches;
 }
 
-bool WaitingRecords::must_wait(const std::vector<Touch>& touches) const {
+WaitingRecord waiting_record(std::string_view line, uint64_t number, Record& record) {
+  return {line, number, touches_of(record),
+          record.operation() == "tile" ? record.text("space") : std::string()};
+}
+
+bool WaitingRecords::must_wait(const WaitingRecord& record) const {
+  if (full_.count(record.tile_in) != 0) return true;
+  const auto& touches = record.touches;
   return std::any_of(touches.begin(), touches.end(), [&](const Touch& touch) {
     const auto found = touched_.find({touch.of, touch.id});
     if (found == touched_.end()) return false;
@@ -81,6 +88,7 @@ bool WaitingRecords::must_wait(const std::vector<Touch>& touches) const {
 }
 
 void WaitingRecords::add(WaitingRecord record) {
+  if (!record.tile_in.empty()) full_.insert(record.tile_in);
   for (const Touch& touch : record.touches) {
     Touched& touched = touched_[{touch.of, touch.id}];
     (touch.write ? touched.writes : touched.reads).push_back(touch);
@@ -91,6 +99,7 @@ void WaitingRecords::add(WaitingRecord record) {
 
 std::vector<WaitingRecord> WaitingRecords::take() {
   touched_.clear();
+  full_.clear();
   return std::exchange(records_, {});
 }
 

@@ -6,7 +6,8 @@
 // A tile for which there is no room waits, and so does each later record that touches what a
 // waiting one touches, if one of the two writes it. All others go on, and may free the room. What a
 // record touches is a box around its operand, so a record may wait in vain, but it never goes too
-// early. A tile whose last use was lowered gives its room, though Python may still hold it.
+// early. Tiles do not overtake each other in one memory: later ones would take the room from the
+// first. A tile whose last use was lowered gives its room, though Python may still hold it.
 // Callers: lowering. Thread-safe: no. Borrows the text of the trace.
 #ifndef TOOLS_COMPILER_NKI_ORDER_H
 #define TOOLS_COMPILER_NKI_ORDER_H
@@ -14,6 +15,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -45,12 +48,15 @@ struct WaitingRecord {
   std::string_view line;
   uint64_t number = 0;
   std::vector<Touch> touches;
+  std::string tile_in;  // The memory of the tile that the line makes; empty: it makes none
 };
+
+WaitingRecord waiting_record(std::string_view line, uint64_t number, Record& record);
 
 class WaitingRecords {
  public:
   bool empty() const { return records_.empty(); }
-  bool must_wait(const std::vector<Touch>& touches) const;
+  bool must_wait(const WaitingRecord& record) const;
   void add(WaitingRecord record);
   // All that wait, in their order. Each counts as unused() sees it until done(), which comes before
   // it is lowered or added again.
@@ -72,6 +78,7 @@ class WaitingRecords {
   };
   std::vector<WaitingRecord> records_;
   std::map<std::pair<Touch::Of, uint32_t>, Touched> touched_;
+  std::set<std::string> full_;        // Memories for which tiles wait
   std::map<uint32_t, size_t> users_;  // By tile: records that wait
   std::map<uint32_t, uint64_t> last_uses_;
   bool knows_uses_ = false;

@@ -20,9 +20,9 @@ std::string copy(const std::string& to, const std::string& from) {
   return R"({"op":"tensor_copy","dst":)" + to + R"(,"src":)" + from + "}";
 }
 
-std::vector<Touch> touches(const std::string& line) {
-  Record record(line, 1);
-  auto found = touches_of(record);
+WaitingRecord waiting_line(const std::string& line, uint64_t number = 1) {
+  Record record(line, number);
+  auto found = waiting_record(line, number, record);
   EXPECT_TRUE(record.result()) << record.result().error().sentence;
   return found;
 }
@@ -30,8 +30,8 @@ std::vector<Touch> touches(const std::string& line) {
 // Whether the second line waits while the first does.
 bool waits(const std::string& first, const std::string& second) {
   WaitingRecords waiting;
-  waiting.add({first, 1, touches(first)});
-  return waiting.must_wait(touches(second));
+  waiting.add(waiting_line(first));
+  return waiting.must_wait(waiting_line(second));
 }
 
 TEST(WaitingRecords, KeepWaitingWhatReadsTheirResultOrWritesTheirOperand) {
@@ -42,7 +42,7 @@ TEST(WaitingRecords, KeepWaitingWhatReadsTheirResultOrWritesTheirOperand) {
   EXPECT_FALSE(waits(first, copy(tile(3, 0, 32, 0, 8), tile(2, 0, 32, 0, 8))));
   EXPECT_TRUE(waits(first, R"({"op":"free","id":2})"));
   EXPECT_FALSE(waits(first, R"({"op":"free","id":3})"));
-  EXPECT_TRUE(waits(R"({"op":"tile","id":1})", first));
+  EXPECT_TRUE(waits(R"({"op":"tile","id":1,"space":"sbuf"})", first));
 }
 
 TEST(WaitingRecords, LetGoWhatTouchesOtherPartsOfTheSameTile) {
@@ -94,17 +94,26 @@ TEST(WaitingRecords, KeepTheOrderOfWhatEnginesRemember) {
                     R"({"op":"rng","dst":)" + tile(2, 0, 1, 0, 1) + "}"));
 }
 
+TEST(WaitingRecords, AreNotOvertakenByTilesOfTheSameMemory) {
+  const auto made = [](int id, const std::string& space) {
+    return R"({"op":"tile","id":)" + std::to_string(id) + R"(,"space":")" + space + R"("})";
+  };
+  EXPECT_TRUE(waits(made(1, "psum"), made(2, "psum")));
+  EXPECT_FALSE(waits(made(1, "psum"), made(2, "sbuf")));
+  EXPECT_FALSE(waits(copy(tile(1, 0, 1, 0, 1), tile(2, 0, 1, 0, 1)), made(3, "psum")));
+}
+
 TEST(WaitingRecords, AreTakenInTheirOrderAndKeepNothingWaitingThen) {
   WaitingRecords waiting;
   const std::string first = copy(tile(1, 0, 1, 0, 1), tile(2, 0, 1, 0, 1));
-  waiting.add({first, 4, touches(first)});
-  waiting.add({first, 9, touches(first)});
+  waiting.add(waiting_line(first, 4));
+  waiting.add(waiting_line(first, 9));
   const auto taken = waiting.take();
   ASSERT_EQ(taken.size(), 2U);
   EXPECT_EQ(taken[0].number, 4U);
   EXPECT_EQ(taken[1].number, 9U);
   EXPECT_TRUE(waiting.empty());
-  EXPECT_FALSE(waiting.must_wait(touches(first)));
+  EXPECT_FALSE(waiting.must_wait(waiting_line(first)));
 }
 
 TEST(WaitingRecords, KnowWhenATileIsNotUsedAgain) {
@@ -117,7 +126,7 @@ TEST(WaitingRecords, KnowWhenATileIsNotUsedAgain) {
   waiting.reached(6);
   EXPECT_TRUE(waiting.unused(1));
   const std::string line = copy(tile(3, 0, 1, 0, 1), tile(1, 0, 1, 0, 1));
-  waiting.add({line, 5, touches(line)});
+  waiting.add(waiting_line(line, 5));
   EXPECT_FALSE(waiting.unused(1));
   const auto taken = waiting.take();
   EXPECT_FALSE(waiting.unused(1));
