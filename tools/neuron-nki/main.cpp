@@ -95,7 +95,8 @@ std::string report_text(const nki::Lowered& lowered) {
   return json::serialize(json::object{{"lines", std::move(lines)},
                                       {"tiles", std::move(tiles)},
                                       {"transfers", lowered.transfers},
-                                      {"transferred_bytes", lowered.transferred_bytes}}) +
+                                      {"transferred_bytes", lowered.transferred_bytes},
+                                      {"first_wait", lowered.first_wait}}) +
          "\n";
 }
 

@@ -95,6 +95,23 @@ class OldStyle(DeviceTest):
         golden = np.lib.stride_tricks.sliding_window_view(x, 3, axis=1).max(2)
         self.near(kernel(x), golden, 0)
 
+    def test_a_result_goes_to_elements_that_one_instruction_does_not_reach(self):
+        @old.jit
+        def kernel(x):
+            y = nl.ndarray((32, 6, 6, 6), x.dtype, buffer=nl.shared_hbm)
+            tile, out = nl.load(x), nl.ndarray((nl.par_dim(32), 6, 6, 6), x.dtype, buffer=nl.sbuf)
+            p, a, b, c, i, j, k = nl.mgrid[0:32, 0:2, 0:2, 0:2, 0:3, 0:3, 0:3]
+            first, second = tile[p, i + a, j + b, k + c], tile[p, i + 1 - a, j + 1 - b, k + 1 - c]
+            out[p, 2 * i + a, 2 * j + b, 2 * k + c] = 0.75 * first + 0.25 * second
+            nl.store(y, out)
+            return y
+
+        x = normal(32, 4, 4, 4)
+        d = np.arange(6)
+        near, far = d // 2 + d % 2, d // 2 + 1 - d % 2
+        golden = 0.75 * x[:, near][:, :, near][:, :, :, near] + 0.25 * x[:, far][:, :, far][:, :, :, far]
+        self.near(kernel(x), golden, 1e-5)
+
     def test_a_causal_mask_and_numbers_come_from_ranges(self):
         @old.jit
         def kernel(x):
@@ -174,6 +191,118 @@ class OldStyle(DeviceTest):
         self.assertEqual(places, {("tiles", "sbuf", 0, 4096), ("tiles", "sbuf", 0, 4096 + 256), ("sums", "psum", 0, 3 * 2048),
                                   ("sums", "psum", 0, 4 * 2048), ("ones", "sbuf", 64, 1024), ("low", "sbuf", 0, 0),
                                   ("low", "sbuf", 0, 256)})
+
+    def test_a_tensor_without_blocks_lies_at_the_base_whatever_numbers_of_tiles_it_has(self):
+        ncc = old.compiler
+
+        @old.jit
+        def kernel(x):
+            y = nl.ndarray((64, 64), nl.float32, buffer=nl.shared_hbm)
+            tile = nl.ndarray((nl.par_dim(32), 2, 32), nl.float32,
+                              buffer=ncc.sbuf.mod_alloc(base_addr=512, num_par_tiles=(4,), num_free_tiles=(2,)))
+            sums = nl.ndarray((64, 64), nl.float32, buffer=ncc.psum.mod_alloc(base_bank=5, num_bank_tiles=(3, 2)))
+            out = nl.ndarray((64, 64), nl.float32, buffer=ncc.sbuf.mod_alloc(base_addr=8192))
+            tile[...] = nl.load(x).reshape((32, 2, 32))
+            flat = tile.reshape((32, 64))
+            sums[...] = nisa.nc_matmul(flat, flat)
+            out[...] = nisa.tensor_copy(sums)
+            nl.store(y, out)
+            return y
+
+        x = normal(32, 64)
+        self.near(kernel(x), x.astype(np.float64).T @ x, 1e-3)
+        tiles = [json.loads(line) for line in kernel.trace(x).splitlines() if '"address"' in line]
+        self.assertEqual({(t["name"], *t["address"]) for t in tiles},
+                         {("tile", 0, 512), ("sums", 0, 5 * 2048), ("out", 0, 8192)})
+
+    def test_a_product_that_is_assigned_to_a_block_needs_no_place_of_its_own(self):
+        @old.jit
+        def kernel(a, b):
+            y = nl.ndarray((8, 128, 512), a.dtype, buffer=nl.shared_hbm)
+            left, right = nl.load(a), nl.load(b)
+            # All eight blocks are in use at once, and fill PSUM.
+            products = nl.ndarray((8, nl.par_dim(128), 512), nl.float32, buffer=nl.psum)
+            for i in nl.affine_range(8):
+                products[i, :, :] = nisa.nc_matmul(left[:, nl.ds(i * 128, 128)], right)
+            for i in nl.affine_range(8):
+                nl.store(y[i], nisa.tensor_copy(products[i]))
+            return y
+
+        a, b = normal(128, 1024), normal(128, 512)
+        golden = np.stack([a[:, i * 128:(i + 1) * 128].astype(np.float64).T @ b for i in range(8)])
+        self.near(kernel(a, b), golden, 1e-3)
+        copies = [line for line in kernel.trace(a, b).splitlines() if '"tensor_copy"' in line]
+        self.assertEqual(len(copies), 8)
+
+    def _all_products_first(self, rows):
+        """Sums of products of blocks. All products are named before any of them is read; PSUM has room for
+        eight."""
+        @old.jit
+        def kernel(a, b):
+            y = nl.ndarray((rows, 128, 512), a.dtype, buffer=nl.shared_hbm)
+            left, right = nl.load(a), nl.load(b)
+            products = nl.ndarray((rows, 3, nl.par_dim(128), 512), nl.float32, buffer=nl.psum)
+            for i in nl.affine_range(rows):
+                for j in nl.affine_range(3):
+                    products[i, j] = nisa.nc_matmul(left[:, nl.ds(i * 128, 128)], right[:, nl.ds(j * 512, 512)])
+            largest = nl.ndarray((nl.par_dim(128), rows, 3), nl.float32, buffer=nl.sbuf)
+            for i in nl.affine_range(rows):
+                for j in nl.affine_range(3):
+                    largest[:, i, nl.ds(j, 1)] = nisa.tensor_reduce(nl.max, products[i, j], axis=1)
+            for i in nl.affine_range(rows):
+                row = nisa.tensor_reduce(nl.max, largest[:, i, :], axis=1)
+                total = nl.zeros((128, 512), nl.float32, buffer=nl.sbuf)
+                for j in nl.affine_range(3):
+                    total += nisa.tensor_scalar(products[i, j], nl.subtract, row)
+                nl.store(y[i], total)
+            return y
+
+        a, b = normal(128, rows * 128), normal(128, 3 * 512)
+        products = np.einsum("kim,kjn->ijmn", a.reshape(128, rows, 128).astype(np.float64), b.reshape(128, 3, 512))
+        return kernel, a, b, (products - products.max((1, 3), keepdims=True)).sum(1)
+
+    def test_blocks_that_find_no_room_wait_until_others_are_read(self):
+        kernel, a, b, golden = self._all_products_first(6)
+        self.near(kernel(a, b), golden, 1e-3)
+
+    def test_no_reorder_refuses_blocks_that_find_no_room(self):
+        kernel, a, b, _ = self._all_products_first(6)
+
+        @old.jit
+        def strict(a, b):
+            with nl.no_reorder():
+                return kernel(a, b)
+
+        self.refused(strict, (a, b), "PSUM has no room for tile \"products\"")
+
+    def test_a_product_that_is_assigned_replaces_the_one_before(self):
+        @old.jit
+        def kernel(a, b):
+            y = nl.ndarray((2, 128, 128), a.dtype, buffer=nl.shared_hbm)
+            left, right = nl.load(a), nl.load(b)
+            product = nl.ndarray((1, nl.par_dim(128), 128), nl.float32, buffer=nl.psum)
+            product[0] = nisa.nc_matmul(left, left)
+            product[0] += nisa.nc_matmul(left, right)
+            nl.store(y[0], nisa.tensor_copy(product[0]))
+            product[0] = nisa.nc_matmul(right, right)
+            product[0] += nisa.nc_matmul(right, left)
+            nl.store(y[1], nisa.tensor_copy(product[0]))
+            return y
+
+        a, b = normal(128, 128), normal(128, 128)
+        both = a.astype(np.float64) + b
+        self.near(kernel(a, b), np.stack([a.T @ both, b.T @ both]), 1e-3)
+
+    def test_a_constant_of_a_type_that_numpy_lacks_keeps_its_values(self):
+        @old.jit
+        def kernel(x):
+            y = nl.ndarray(x.shape, nl.float32, buffer=nl.shared_hbm)
+            identity = nl.load(nl.shared_constant(2.5 * np.identity(64), dtype=nl.bfloat16))
+            nl.store(y, nl.copy(identity, dtype=nl.float32) + nl.load(x))
+            return y
+
+        x = normal(64, 64)
+        self.near(kernel(x), 2.5 * np.identity(64) + x, 1e-6)
 
     def test_benchmark_tells_the_modelled_time_of_a_kernel(self):
         @old.jit

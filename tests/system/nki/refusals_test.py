@@ -21,7 +21,12 @@ class Refusals(DeviceTest):
             held = []
             for _ in range(8):
                 large = nl.ndarray((128, 8192), nl.float32)
+                nisa.memset(large, 1.0)
                 held.append(large)
+            # All are read, in turns, so no order of the calls needs less room.
+            total = nl.zeros((128, 8), nl.float32)
+            for tile in held + held:
+                nisa.tensor_tensor(total, total, tile[:, 0:8], nl.add)
             return y
 
         line = line_of(kernel, "large =")
@@ -39,6 +44,38 @@ class Refusals(DeviceTest):
             return y
 
         self.near(kernel(normal(128, 8)), np.full((128, 8), 19), 0)
+
+    def _twelve_products(self, keep_order):
+        """Products in twelve banks of PSUM, which has eight, all named before one of them is read."""
+        @nki.jit
+        def kernel(x):
+            y = output((12, 128, 512))
+            tile = nl.load(x)
+            if keep_order:
+                nl.no_reorder()
+            products = [nl.ndarray((128, 512), nl.float32, buffer=nl.psum) for _ in range(12)]
+            for half in range(2):
+                for i, product in enumerate(products):
+                    nisa.nc_matmul(product, tile[:, i * 32 + half * 8:i * 32 + half * 8 + 128], tile[:, 0:512])
+            for i, product in enumerate(products):
+                nl.store(y[i], product)
+            return y
+
+        x = normal(128, 512)
+        whole = x.astype(np.float64)
+        golden = [(whole[:, i * 32:i * 32 + 128] + whole[:, i * 32 + 8:i * 32 + 136]).T @ whole for i in range(12)]
+        return kernel, x, np.stack(golden)
+
+    def test_tiles_that_find_no_room_wait_and_the_profile_says_so(self):
+        kernel, x, golden = self._twelve_products(False)
+        self.near(kernel(x), golden, 1e-3)
+        notes = [note for note in kernel.profile(x).notes if "there was no room for this tile" in note]
+        self.assertEqual(len(notes), 1)
+        self.assertIn("refusals_test.py:", notes[0])
+
+    def test_no_reorder_refuses_tiles_that_find_no_room(self):
+        kernel, x, _ = self._twelve_products(True)
+        self.refused(kernel, (x,), "PSUM has no room for tile", "8 tiles")
 
     def test_types_that_cannot_be_multiplied_together(self):
         @nki.jit

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 
 #include "driver/isa/cost.h"
 #include "tools/compiler/nki/context.h"
+#include "tools/compiler/nki/order.h"
 
 namespace neuron::nki {
 
@@ -30,6 +32,7 @@ struct Header {
   std::string kernel;
   uint8_t generation = 3;
   std::vector<std::string> files;
+  bool order_is_free = false;  // The kernel leaves the order of its calls to the compiler
 };
 
 // The lines of the trace, one after the other.
@@ -72,6 +75,7 @@ Result<Header> read_header(Lines& lines) {
   header.kernel = record.text("kernel");
   const std::string target = record.text("target");
   header.files = record.texts("files", kMostFiles);
+  const std::string order = record.text_or("order", "kept");
   NEURON_CHECK(record.result());
   if (version != kVersion) {
     return fail(NRT_INVALID, "the trace has version {}, this program reads version {}", version,
@@ -83,6 +87,10 @@ Result<Header> read_header(Lines& lines) {
     return fail(NRT_INVALID, "the target is \"{}\"; expected trn1, inf2, trn2 or trn3", target);
   }
   header.generation = found->generation;
+  if (order != "kept" && order != "free") {
+    return fail(NRT_INVALID, "the order of the calls is \"{}\"; expected kept or free", order);
+  }
+  header.order_is_free = order == "free";
   return header;
 }
 
@@ -144,7 +152,7 @@ class Lowering {
     core_ = cores_[0].get();
     core_->memory.give(std::move(inputs), std::move(outputs), prefix);
     NEURON_CHECK(prepare());
-    NEURON_CHECK(each_record([&](Record& record) { return lower_one(record); }));
+    NEURON_CHECK(lower_all());
     core_->memory.finish();
     core_->memory.release_all();
     return {};
@@ -163,7 +171,7 @@ class Lowering {
                   options.physical_cores);
     }
     core_ = cores_[0].get();
-    NEURON_CHECK(each_record([&](Record& record) { return lower_one(record); }));
+    NEURON_CHECK(lower_all());
     Lowered result;
     for (size_t c = 0; c < (both_cores_ ? 2 : 1); ++c) {
       if (cores_[c]->context.in_while()) {
@@ -175,22 +183,109 @@ class Lowering {
                                       both_cores_ ? &cores_[1]->program : nullptr);
     NEURON_TRY(neff, cores_[0]->program.build());
     result.neff = std::move(neff);
+    result.first_wait = first_wait_;
     report(result);
     return result;
   }
 
  private:
   template <class Visit>
-  Result<void> each_record(const Visit& visit) {
+  Result<void> each_line(const Visit& visit) {
     Lines lines(text_);
     std::string_view line;
     lines.next(line);  // The header
-    while (lines.next(line)) {
-      Record record(line, lines.number());
+    while (lines.next(line)) NEURON_CHECK(visit(line, lines.number()));
+    return {};
+  }
+
+  template <class Visit>
+  Result<void> each_record(const Visit& visit) {
+    return each_line([&](std::string_view line, uint64_t number) -> Result<void> {
+      Record record(line, number);
       NEURON_CHECK(record.result());
       if (auto done = visit(record); !done) return located(done.error(), record);
+      return {};
+    });
+  }
+
+  Result<void> lower_all() {
+    // Tiles at places of the kernel's choice may be the same memory, which order.h does not know.
+    if (!header_.order_is_free || places_chosen_) {
+      return each_record([&](Record& record) { return lower_one(record); });
     }
+    NEURON_CHECK(each_line([&](std::string_view line, uint64_t number) -> Result<void> {
+      waiting_.reached(number);
+      NEURON_TRY(room, lower_or_wait(line, number));
+      // What has waited longest comes first to the room.
+      while (room && !waiting_.empty()) {
+        room = false;
+        trying_again_ = true;
+        for (const WaitingRecord& record : waiting_.take()) {
+          waiting_.done(record);
+          NEURON_TRY(more, lower_or_wait(record.line, record.number));
+          room = room || more;
+        }
+        trying_again_ = false;
+      }
+      return {};
+    }));
+    if (!waiting_.empty()) return *no_room_;
     return {};
+  }
+
+  // True if something waits and the line may have made room. A tile without room waits, as does
+  // what it keeps waiting.
+  Result<bool> lower_or_wait(std::string_view line, uint64_t number) {
+    Record record(line, number);
+    NEURON_CHECK(record.result());
+    const std::string& op = record.operation();
+    WaitingRecord waiting;  // Empty as long as nothing waits
+    if (waits_for_room()) {
+      if (op == "core" || op == "while" || op == "end_while" || op == "collective") {
+        return *no_room_;
+      }
+      waiting = waiting_record(line, number, record);
+      NEURON_CHECK(record.result());
+      if (waiting_.must_wait(waiting)) {
+        waiting_.add(std::move(waiting));
+        return false;
+      }
+    }
+    auto done = lower_one(record);
+    if (!done && op == "tile" && done.error().status == NRT_RESOURCE) {
+      const runtime::Error error = located(done.error(), record);
+      if (core_->context.in_while()) return error;
+      NEURON_TRY(ended, end_unused_tiles());
+      if (ended) done = lower_one(record);
+      if (!done && done.error().status == NRT_RESOURCE) {
+        if (!waits_for_room()) no_room_ = located(done.error(), record);
+        if (first_wait_.empty()) first_wait_ = place_of(record);
+        waiting_.add(waiting_record(line, number, record));
+        return false;
+      }
+    }
+    if (!done) return located(done.error(), record);
+    return op == "free" ||
+           std::any_of(waiting.touches.begin(), waiting.touches.end(), [&](const Touch& touch) {
+             return touch.of == Touch::Of::kTile && waiting_.unused(touch.id);
+           });
+  }
+
+  bool waits_for_room() const { return trying_again_ || !waiting_.empty(); }
+
+  Result<bool> end_unused_tiles() {
+    if (!waiting_.knows_uses()) {
+      NEURON_CHECK(each_line([&](std::string_view line, uint64_t number) -> Result<void> {
+        Record record(line, number);
+        if (record.operation() == "free") return {};
+        for (const Touch& touch : touches_of(record)) {
+          if (touch.of == Touch::Of::kTile) waiting_.used_until(touch.id, number);
+        }
+        return record.result();
+      }));
+      waiting_.learned_uses();
+    }
+    return core_->memory.end_tiles([&](uint32_t id) { return waiting_.unused(id); });
   }
 
   // What later lines say about memory that is declared before them.
@@ -213,6 +308,7 @@ class Lowering {
   }
 
   Result<void> reserve(Record& record) {
+    places_chosen_ = true;
     name_source(core_->program, record);
     NEURON_CHECK(core_->memory.reserve(record));
     if (!core_->program.ok()) return core_->program.build().error();
@@ -269,10 +365,16 @@ class Lowering {
     return record.result();
   }
 
+  // "k.py:12"; empty: the trace does not say.
+  std::string place_of(const Record& record) const {
+    if (record.line() == 0 || record.file() >= header_.files.size()) return "";
+    return base::format("{}:{}", header_.files[record.file()], record.line());
+  }
+
   runtime::Error located(runtime::Error error, Record& record) const {
-    if (record.line() == 0 || record.file() >= header_.files.size()) return error;
+    const std::string place = place_of(record);
+    if (place.empty()) return error;
     const std::string& op = record.operation();
-    const std::string place = base::format("{}:{}", header_.files[record.file()], record.line());
     const bool declares = op == "tile" || op == "hbm";
     if (!declares) name_tiles(error, record);
     // An error of the program's journal names the place itself.
@@ -391,7 +493,12 @@ class Lowering {
   std::vector<std::unique_ptr<Core>> cores_;  // The second stays empty if only one computes
   Core* core_ = nullptr;                      // Whose records are being read
   bool both_cores_ = false;
-  int depth_ = 0;  // Of loops of the device, while prepare() reads
+  int depth_ = 0;                          // Of loops of the device, while prepare() reads
+  bool places_chosen_ = false;             // By the kernel, for some tile
+  WaitingRecords waiting_;                 // For room on the chip
+  bool trying_again_ = false;              // Some of them were taken to be lowered
+  std::optional<runtime::Error> no_room_;  // For the first of them
+  std::string first_wait_;
 };
 
 }  // namespace

@@ -36,6 +36,7 @@ struct Lowered {
   std::vector<TilePlace> tiles;
   uint64_t transfers = 0;
   uint64_t transferred_bytes = 0;
+  std::string first_wait;  // "k.py:12": the first tile that waited for room; empty: none did
 };
 
 struct LoweringOptions {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include "driver/isa/instruction.h"
 
@@ -217,6 +218,7 @@ Result<void> Memory::drop_tile(Record& record) {
   const auto id = static_cast<uint32_t>(record.count("id", UINT32_MAX));
   NEURON_CHECK(record.result());
   const auto found = tiles_.find(id);
+  if (found != tiles_.end() && std::exchange(found->second.ended, false)) return {};
   if (found == tiles_.end() || found->second.dropped) {
     return fail(NRT_INVALID, "tile {} is dropped, but there is none", id);
   }
@@ -228,6 +230,16 @@ Result<void> Memory::drop_tile(Record& record) {
     dropped_[found->second.space].push_back(found->second.tile);
   }
   return {};
+}
+
+bool Memory::end_tiles(const std::function<bool(uint32_t)>& unused) {
+  bool any = false;
+  for (auto& [id, state] : tiles_) {
+    if (state.dropped || state.placed_by_caller || !unused(id)) continue;
+    state.dropped = state.ended = any = true;
+    dropped_[state.space].push_back(state.tile);
+  }
+  return any;
 }
 
 void Memory::leave_loop() {

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -55,6 +56,8 @@ class Memory {
   runtime::Result<void> declare_tensor(Record& record);
   runtime::Result<void> declare_tile(Record& record);
   runtime::Result<void> drop_tile(Record& record);
+  // Ends the tiles that are not used again, though they are not dropped yet. False: there is none.
+  bool end_tiles(const std::function<bool(uint32_t)>& unused);
   // Between these, the body of a loop whose rounds the device decides: tiles from before it stay to
   // its end, because the next round needs them, and constants that it makes are its own.
   void enter_loop() { ++depth_; }
@@ -101,6 +104,7 @@ class Memory {
     uint32_t file = 0, line = 0;
     bool placed_by_caller = false;
     bool dropped = false;
+    bool ended = false;  // By end_tiles(): the trace drops it later
     uint32_t depth = 0;  // Of the loops of the device around its line
   };
   struct TensorState {

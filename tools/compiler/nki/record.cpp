@@ -153,6 +153,26 @@ std::vector<Operand> Record::operands(std::string_view key, size_t most) {
   return list;
 }
 
+std::vector<std::pair<std::string, Operand>> Record::all_operands() {
+  std::vector<std::pair<std::string, Operand>> all;
+  const json::object* line = value_.if_object();
+  if (!fields_ || line == nullptr) return all;
+  const auto names_memory = [](const json::value& value) {
+    const json::object* object = value.if_object();
+    return object != nullptr && (object->contains("tile") || object->contains("hbm"));
+  };
+  for (const auto& entry : *line) {
+    const std::string key(entry.key());
+    if (names_memory(entry.value())) all.emplace_back(key, operand(key));
+    const json::array* list = entry.value().if_array();
+    if (list == nullptr) continue;
+    for (const json::value& value : *list) {
+      if (names_memory(value)) all.emplace_back(key, read_operand(value, fields_->path(), key));
+    }
+  }
+  return all;
+}
+
 ScalarOperand Record::scalar(std::string_view key) {
   ScalarOperand scalar;
   if (!fields_) return scalar;

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/error.h"
@@ -65,6 +66,8 @@ class Record {
   Operand operand(std::string_view key);
   Operand operand_or_none(std::string_view key);
   std::vector<Operand> operands(std::string_view key, size_t most);
+  // Every part of a tile or a tensor that the line names, with its key.
+  std::vector<std::pair<std::string, Operand>> all_operands();
   ScalarOperand scalar(std::string_view key);
   ScalarOperand scalar_or_none(std::string_view key);
   double number(std::string_view key);

@@ -9,6 +9,7 @@ import numpy as np
 from . import isa
 from .dtypes import FLOATS, INTEGERS, SIZES, dtype_of
 from .errors import refuse
+from .isa.types import fits_an_operand
 from .recorder import current
 from .tensor import HBM, SBUF, NkiTensor
 
@@ -37,6 +38,8 @@ def on_chip(tensor, what):
 def type_of(value):
     """The name of the type of a tile or a number. A number of Python has the widest of its kind, one of
     NumPy its own."""
+    # (float16, 1.2) -> float32: "NKI Type Promotion" in nki.api.shared of the SDK's documentation up to
+    # 2.26. What came later for NKI 0.6 names no other rule.
     if is_tensor(value):
         return str(value.dtype)
     if isinstance(value, (bool, np.bool_)):
@@ -200,6 +203,7 @@ def redirect(record, value, target):
     """The instruction that wrote `value` writes `target` instead; the tile of `value` goes. Who names it
     later nevertheless gets it back, by Recorder.restore()."""
     recorder, storage = current(), value.storage
+    recorder.declare_before(target.storage, record)
     storage.moved = record, dict(record)
     record["dst"] = recorder.operand(target, "the target", write=True)
     recorder.remove(storage.record)
@@ -208,8 +212,8 @@ def redirect(record, value, target):
 
 def last_result(value):
     """The record that has just written all of a tile which nothing else has used; else None."""
-    # Tiles that only the expression held may have ended behind it.
-    record = next((r for r in reversed(current().records) if r["op"] != "free"), None)
+    # Behind it, tiles that only the expression held may have ended, and its target may have been made.
+    record = next((r for r in reversed(current().records) if r["op"] not in ("free", "tile")), None)
     written = record.get("dst") if record else None
     if not isinstance(written, dict) or not is_tensor(value):
         return None
@@ -301,7 +305,11 @@ def _redirected(target, value):
         return False  # Done twice by Recorder.restore(), it would give something else
     if record["op"] in _KEEP_TYPE and target.dtype != value.dtype:
         return False
+    if not fits_an_operand(target):
+        return False  # A copy is divided among several instructions
     redirect(record, value, target)
+    if record["op"] in ("nc_matmul", "nc_matmul_mx"):
+        record["accumulate"] = False  # An assignment replaces what was there
     return True
 
 

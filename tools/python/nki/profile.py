@@ -39,6 +39,9 @@ class Profile:
         self.transfers = compiled["transfers"]
         self.transferred_bytes = compiled["transferred_bytes"]
         self.notes = list(dict.fromkeys(specialisation.traced.notes))
+        if compiled.get("first_wait"):
+            self.notes.append(f"{compiled['first_wait']}: there was no room for this tile in the order of the kernel; "
+                              "what needs it came later, so the time is that of another order")
 
     @property
     def bandwidth(self):

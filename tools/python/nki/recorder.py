@@ -60,6 +60,7 @@ class Recorder:
         self.both_cores = False
         self.notes = []
         self.ended = False
+        self.no_reorder = False  # The kernel forbids that calls wait for room
 
     def files_changed(self):
         """Whether a file of constants is another one than when the kernel was traced."""
@@ -141,6 +142,18 @@ class Recorder:
         del self.records[at]
         self._shift_segments(at, -1)
 
+    def declare_before(self, storage, record):
+        """Makes a tile in front of a record, which is one of the last, if it was made behind it."""
+        for at in range(len(self.records) - 1, -1, -1):
+            if self.records[at] is record:
+                return
+            if self.records[at] is storage.record:
+                self.remove(storage.record)
+                before = next(n for n in range(at - 1, -1, -1) if self.records[n] is record)
+                self.records.insert(before, storage.record)
+                self._shift_segments(before, 1)
+                return
+
     def _shift_segments(self, at, count):
         self.segments = [(number, phase, first + count if first > at else first)
                          for number, phase, first in self.segments]
@@ -210,8 +223,9 @@ class Recorder:
             path = os.path.abspath(values)
             self.files_read[path] = _state(path)
             values = np.load(path)
-        array = np.ascontiguousarray(native(np.asanyarray(values)))
-        dtype = array_dtype(array)
+        given = native(np.asanyarray(values))
+        dtype = array_dtype(given)
+        array = np.ascontiguousarray(given)  # Which is no nki.Encoded any more
         key = (str(dtype), array.shape, array.tobytes())
         known = self.constants.get(key)
         if known is None:
@@ -288,6 +302,8 @@ class Recorder:
         files = [shown(file) for file in self.files]
         header = {"op": "nki_trace", "version": 1, "kernel": self.kernel, "target": self.target,
                   "files": files}
+        if not self.no_reorder:
+            header["order"] = "free"
         dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
         return "\n".join([dumps(header)] + [dumps(record) for record in self.records]) + "\n"
 

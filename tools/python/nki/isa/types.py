@@ -171,6 +171,11 @@ def _dimensions(pattern):
     return count
 
 
+def fits_an_operand(tensor):
+    """Whether one instruction reaches all of a view on the chip."""
+    return _dimensions(list(zip(tensor.strides, tensor.shape))[1:]) <= _MOST_DIMENSIONS
+
+
 def record(op, **fields):
     tiles = {key: value for key, value in fields.items()
              if isinstance(value, dict) and "tile" in value

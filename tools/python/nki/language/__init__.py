@@ -9,6 +9,7 @@ from ..dtypes import dtype_of as _dtype_of
 from ..errors import refuse as _refuse
 from ..recorder import current as _current
 from ..recorder import space_of as _space_of
+from ..recorder import tracing as _tracing
 from ..tensor import HBM as _HBM
 from ..tensor import DynamicSlice, MemoryRegion, NkiTensor
 from .constants import NKIObject, tile_size
@@ -292,7 +293,11 @@ def where(condition, x, y, dtype=None):
 
 
 class no_reorder:
-    """Program order is kept anyway; accepted for NKI's sake."""
+    """The kernel's calls keep their order, even where another one would find room for its tiles."""
+
+    def __init__(self):
+        if _tracing():
+            _current().no_reorder = True
 
     def __enter__(self):
         return self

@@ -435,5 +435,69 @@ TEST(KernelsOfModels, AreRefusedByTheLoweringItselfWhereTheyNeedAProgramOfTheirO
   }
 }
 
+// `count` products, each in a bank of PSUM of its own. Behind all of them, each bank is added to a
+// tile of SBUF `rounds` times, in turns.
+std::string products_of(int count, const std::string& order, int rounds) {
+  const std::string sum = R"({"tile":3,"dtype":"float32","parts":64,"pattern":[[1,64]]})";
+  const auto bank = [](int i) {
+    return R"({"tile":)" + std::to_string(10 + i) +
+           R"(,"dtype":"float32","parts":64,"pattern":[[1,64]]})";
+  };
+  std::string trace =
+      R"({"op":"nki_trace","version":1,"kernel":"k","target":"trn2","files":["k.py"])" + order +
+      "}\n" + kTensors + kTile + R"({"op":"dma_copy","at":[0,4],"dst":)" + kOnChip + R"(,"src":)" +
+      hbm(0) + "}\n" +
+      R"({"op":"tile","id":3,"space":"sbuf","name":"t","parts":64,"columns":64,"dtype":"float32","at":[0,5]})" +
+      "\n" + R"({"op":"memset","at":[0,5],"value":0,"dst":)" + sum + "}\n";
+  for (int i = 0; i < count; ++i) {
+    trace +=
+        R"({"op":"tile","id":)" + std::to_string(10 + i) +
+        R"(,"space":"psum","name":"p","parts":128,"columns":512,"dtype":"float32","at":[0,6]})" +
+        "\n" + R"({"op":"nc_matmul","at":[0,7],"dst":)" + bank(i) + R"(,"stationary":)" + kOnChip +
+        R"(,"moving":)" + kOnChip + "}\n";
+  }
+  for (int i = 0; i < rounds * count; ++i) {
+    trace += R"({"op":"tensor_tensor","at":[0,8],"alu":"add","dst":)" + sum + R"(,"data1":)" + sum +
+             R"(,"data2":)" + bank(i % count) + "}\n";
+  }
+  for (int i = 0; i < count; ++i) trace += R"({"op":"free","id":)" + std::to_string(10 + i) + "}\n";
+  return trace + R"({"op":"dma_copy","at":[0,9],"dst":)" + hbm(1) + R"(,"src":)" + kOnChip + "}\n";
+}
+
+const std::string kFree = R"(,"order":"free")";
+
+TEST(Lowering, LetsATileWithoutRoomWaitForOthersWhereTheOrderIsFree) {
+  EXPECT_EQ(sentence_of(products_of(8, "", 1)), "");
+  EXPECT_THAT(sentence_of(products_of(20, "", 1)), HasSubstr("k.py:6: PSUM has no room"));
+  EXPECT_THAT(sentence_of(products_of(20, R"(,"order":"kept")", 1)), HasSubstr("no room"));
+  const auto lowered = lower(products_of(20, kFree, 1), {});
+  ASSERT_TRUE(lowered) << lowered.error().sentence;
+  EXPECT_EQ(lowered->first_wait, "k.py:6");
+}
+
+TEST(Lowering, ChangesNothingWhereThereIsRoomInTheOrderOfTheTrace) {
+  const auto kept = lower(products_of(8, "", 2), {}), free = lower(products_of(8, kFree, 2), {});
+  ASSERT_TRUE(kept && free);
+  EXPECT_EQ(kept->neff, free->neff);
+  EXPECT_EQ(free->first_wait, "");
+}
+
+TEST(Lowering, EndsTilesThatNothingUsesAgainWhenRoomIsNeeded) {
+  // Nothing reads the products, and all of them are dropped at the end.
+  EXPECT_THAT(sentence_of(products_of(9, "", 0)), HasSubstr("no room"));
+  EXPECT_EQ(sentence_of(products_of(9, kFree, 0)), "");
+}
+
+TEST(Lowering, RefusesATileForWhichNoOrderMakesRoom) {
+  EXPECT_THAT(sentence_of(products_of(9, kFree, 2)),
+              HasSubstr("k.py:6: PSUM has no room for tile \"p\" of 128 partitions: tiles hold, in "
+                        "each partition: 16384 bytes by 8 tiles \"p\" since k.py:6"));
+}
+
+TEST(Lowering, RefusesAnUnknownOrder) {
+  EXPECT_THAT(sentence_of(products_of(1, R"(,"order":"any")", 1)),
+              HasSubstr("the order of the calls is \"any\"; expected kept or free"));
+}
+
 }  // namespace
 }  // namespace neuron::nki

@@ -2,6 +2,7 @@
 """What the old style says to Amazon's compiler: hints, on which nothing here depends, and the places of
 tiles, which are followed."""
 from nki.errors import refuse
+from nki.language import no_reorder  # noqa: F401  kernels find it here, too
 
 
 def _hint(function=None, **unused):
@@ -9,16 +10,6 @@ def _hint(function=None, **unused):
 
 
 skip_middle_end_transformations = enable_stack_allocator = force_auto_alloc = _hint
-
-
-class no_reorder:
-    """Program order is kept anyway."""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *unused):
-        return None
 
 
 class Placed(str):
@@ -33,7 +24,8 @@ class Placed(str):
 def _modulo(base, counts, size):
     """Where block `index` lies, of which those with equal remainders share a place."""
     def place(index):
-        sizes = counts or (1,) * len(index)
+        # A tensor without blocks is one tile, which lies at the base; published kernels give it numbers, too.
+        sizes = counts if counts and index else (1,) * len(index)
         if len(sizes) != len(index):
             refuse(f"{len(sizes)} numbers of tiles, {tuple(sizes)}, for {len(index)} dimensions of blocks")
         number = 0
