@@ -9,11 +9,14 @@
 //   kModel      JSON: what was profiled, where, and the names of semaphores, queues and files
 //   kCode       the 128-byte instructions of an engine, as they lay in HBM
 //   kLines      struct TraceLine: which debug id is which line
-//   kEntries    struct neuron_notification, as the device wrote them into one ring
+//   kEntries    struct neuron_notification, as the device wrote them into one ring; rings from
+//               kCollectiveRing on are those of the CC cores
 //   kExecution  JSON: one execution, whose entries are all in front of this chunk; with "same_as"
 //   (from
 //               version 2 on), one whose entries and counts are those of that execution of the part
 //   kSystem     JSON: events and samples of a host (files of inspect sessions)
+//   kStream     JSON: the collectives of a CC core
+//   kNotes      struct StreamNote: what each instruction of a CC core is for
 //   kEnd        JSON: totals. A file without it was not ended, and is read up to where it ends.
 // A later version may add kinds, which older readers skip, and keys, which they ignore.
 // Callers: the runtime's profiles, neuron-profile. Thread-safe: one thread a file. Owns the file's
@@ -45,7 +48,13 @@ enum class ChunkKind : uint32_t {
   kExecution = 5,
   kEnd = 6,
   kSystem = 7,
+  kStream = 8,
+  kNotes = 9,
 };
+
+// The ring of CC core k of the core is kCollectiveRing + k.
+inline constexpr uint32_t kCollectiveRing = 16;
+inline constexpr uint32_t kMostStreams = 4;
 
 // Sets of kinds. Kinds of later versions are in but(), not in only().
 constexpr uint32_t only(ChunkKind kind) { return 1u << static_cast<uint32_t>(kind); }
@@ -62,6 +71,17 @@ struct TraceLine {
   uint32_t line = 0;
   uint32_t file = 0;  // index into "files" of the model's chunk
   uint32_t column = 0;
+};
+
+// What an instruction of a CC core is for; the numbers are those of ccom_device_note_t.
+struct StreamNote {
+  uint32_t action = 0;
+  uint32_t wait = 0;
+  uint32_t collective = 0;
+  uint32_t peer = 0;
+  uint32_t wait_peer = 0;
+  uint32_t reserved = 0;
+  uint64_t bytes = 0;
 };
 
 struct Chunk {

@@ -9,6 +9,7 @@
 #include "runtime/model/loaded_model.h"
 #include "runtime/profile/execution_chunk.h"
 #include "runtime/profile/program_chunks.h"
+#include "runtime/profile/stream_chunks.h"
 
 namespace neuron::runtime {
 namespace {
@@ -49,6 +50,7 @@ class LastExecution final : public TraceSink {
   // `part`: 0, or 1 for the second physical core of the virtual one.
   Result<void> write(ntff::TraceFileWriter& file, uint32_t part) const {
     NEURON_CHECK(write_program(file, part, *model_, core_.index()));
+    NEURON_CHECK(write_streams(file, part, *model_));
     for (uint32_t slot = 0; slot < entries_.size(); ++slot) {
       const auto& list = entries_[slot];
       constexpr size_t kPiece = 16384;
@@ -65,7 +67,7 @@ class LastExecution final : public TraceSink {
 
  private:
   Core& core_;
-  std::array<std::vector<neuron_notification>, NEURON_NQ_COUNT> entries_;
+  std::array<std::vector<neuron_notification>, kTracedRings> entries_;
   size_t count_ = 0, missing_ = 0;
   bool ended_ = true;
   TracedExecution execution_;
