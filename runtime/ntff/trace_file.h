@@ -97,6 +97,8 @@ struct Chunk {
 class TraceFileWriter {
  public:
   enum class Existing : uint8_t { kReplaced, kRefused };
+  // Fails for a file that another writer has, under whatever name. A file of which not even the
+  // first bytes can be written is removed.
   static runtime::Result<TraceFileWriter> create(const std::string& path,
                                                  Existing existing = Existing::kReplaced);
 
@@ -111,6 +113,8 @@ class TraceFileWriter {
   TraceFileWriter(TraceFileWriter&&) = default;
   TraceFileWriter& operator=(TraceFileWriter&&) = delete;
   ~TraceFileWriter() { (void)finish(); }
+  // Removes the file, of which nothing is wanted. Later writes fail.
+  void discard();
   const std::string& path() const { return path_; }
   uint64_t bytes_written() const { return written_; }
 
@@ -136,6 +140,7 @@ class TraceFileWriter {
   std::unique_ptr<z_stream_s, EndDeflation> deflation_;
   runtime::Result<void> state_;
   uint64_t written_ = 0;
+  uint64_t reached_ = 0;  // bytes that are in the file
 };
 
 class TraceFileReader {

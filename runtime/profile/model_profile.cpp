@@ -134,18 +134,26 @@ Result<std::unique_ptr<ModelProfile>> ModelProfile::start(LoadedModel& model,
   }
   NEURON_TRY(file, TraceFileWriter::create(path));
   profile->file_ = std::make_shared<TraceFileWriter>(std::move(file));
+  // A profile that does not begin leaves no file.
+  auto begun = profile->begin();
+  if (begun) return profile;
+  profile->file_->discard();
+  return begun.error();
+}
+
+Result<void> ModelProfile::begin() {
   uint32_t number = 0;
-  for (LoadedModel* part : {&model, model.second()}) {
+  for (LoadedModel* part : {&model_, model_.second()}) {
     if (part == nullptr) continue;
-    NEURON_CHECK(write_program(*profile->file_, number, *part, model.core().index()));
-    auto sink = std::make_shared<ProfileSink>(profile->file_, number, *part);
+    NEURON_CHECK(write_program(*file_, number, *part, model_.core().index()));
+    auto sink = std::make_shared<ProfileSink>(file_, number, *part);
     NEURON_TRY(trace, CoreTrace::create(part->core(), sink));
     part->core().trace = std::move(trace);
-    profile->cores_.push_back(&part->core());
-    profile->sinks_.push_back(std::move(sink));
+    cores_.push_back(&part->core());
+    sinks_.push_back(std::move(sink));
     ++number;
   }
-  return profile;
+  return {};
 }
 
 ModelProfile::~ModelProfile() {
