@@ -7,9 +7,11 @@
 #include <boost/json/parse.hpp>
 #include <cmath>
 #include <filesystem>
+#include <map>
 
 #include "tests/support/files.h"
 #include "tests/support/process.h"
+#include "tools/compiler/program_builder/program.h"
 #include "tools/neuron-profile/parquet/table_writer.h"
 
 namespace neuron::profile {
@@ -183,6 +185,38 @@ TEST_F(ParquetTables, HyparquetReadsWhatTheReaderFromTheDefinitionReads) {
     }
   }
   EXPECT_GT(compared, 10'000u);
+}
+
+// Elements of 16 bits side by side are copied in a performance mode, those of 32 bits are not.
+TEST_F(ParquetTables, InstructionHasThePerformanceModeOfEach) {
+  builder::Program program("modes", 3);
+  const builder::Tile narrow = program.sbuf("narrow", 128, 1024, NEURON_DTYPE_BF16);
+  const builder::Tile other = program.sbuf("other", 128, 1024, NEURON_DTYPE_BF16);
+  const builder::Tile wide = program.sbuf("wide", 128, 1024, NEURON_DTYPE_F32);
+  const builder::Tile sum = program.sbuf("sum", 128, 1024, NEURON_DTYPE_F32);
+  program.memset(builder::Engine::kPool, narrow.all(), 1);
+  program.memset(builder::Engine::kPool, wide.all(), 1);
+  program.tensor_copy(builder::Engine::kDve, other.all(), narrow.all());
+  program.tensor_tensor(builder::Engine::kDve, sum.all(), wide.all(), NEURON_ALU_ADD, wide.all());
+  const auto neff = program.build();
+  ASSERT_TRUE(neff) << neff.error().sentence;
+  folder_.write("modes.neff", *neff);
+  const test::Run run =
+      test::run({test::built("bin/neuron-profile"), "capture", "-n", folder_.path("modes.neff"),
+                 "-s", file()},
+                {{"NEURON_EMULATOR", "trn2.3xlarge"}, {"NEURON_LOGICAL_NC_CONFIG", "1"}});
+  ASSERT_EQ(run.ending, 0) << run.output;
+  ASSERT_EQ(view("--output-format parquet --output-file tables").ending, 0);
+  const json::value tables = by_python(folder_.path("tables"));
+  const json::value& columns = tables.at("Instruction").at("columns");
+  std::map<std::string, json::value> modes;
+  for (size_t n = 0; n < columns.at("opcode").as_array().size(); ++n) {
+    if (columns.at("engine").at(n) != "Vector") continue;
+    modes[std::string(columns.at("opcode").at(n).as_string())] =
+        columns.at("performance_mode").at(n);
+  }
+  EXPECT_EQ(modes["TENSOR_COPY"], "4x");
+  EXPECT_TRUE(modes["TENSOR_TENSOR"].is_null());
 }
 
 // DuckDB with what it needs, as npm would lay it out; each package is checked by the list.

@@ -47,6 +47,7 @@ class Rows final : public Visitor {
           {"setup", program_.is_setup(e.engine, e.pc) ? "true" : "false"},
           {"nki_source_location", known.line},
           {"elements", std::to_string(e.elements)},
+          {"performance_mode", e.speed == 1 ? "\"\"" : format("\"{}x\"", e.speed)},
           {"evt_wait_time_ns", nanoseconds(static_cast<int64_t>(e.wait))},
           {"waited_for", e.wait == 0 ? "\"\"" : json_string(program_.cell(e.wait_cell))}});
   }

@@ -204,6 +204,7 @@ class Writer final : public Visitor {
     }
     Numbers numbers = {{"pc", program_.program_counter(e.engine, e.pc)},
                        {"duration_ps", e.end - e.begin}};
+    if (e.speed > 1) texts.emplace_back("performance mode", format("{}x", e.speed));
     if (e.wait != 0) {
       texts.emplace_back("waited for", program_.cell(e.wait_cell));
       numbers.emplace_back("waited_ps", e.wait);

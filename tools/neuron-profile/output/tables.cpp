@@ -56,6 +56,7 @@ class Events final : public Visitor {
     to.set(i_.wait, ns(static_cast<int64_t>(e.wait)));
     to.set_known(i_.line, known->second.line);
     to.set(i_.elements, e.elements);
+    if (e.speed > 1) to.set_text(i_.mode, e.speed == 2 ? "2x" : "4x");
     keep(to.end_row());
   }
 
@@ -135,7 +136,8 @@ class Events final : public Visitor {
            track = of.field("timeline_track"), core = of.field("pcore_idx"),
            opcode = of.field("opcode"), operands = of.field("operands"), id = of.field("id"),
            pc = of.field("pc"), wait = of.field("evt_wait_time_ns"),
-           line = of.field("nki_source_location"), elements = of.field("tensor_elements");
+           line = of.field("nki_source_location"), elements = of.field("tensor_elements"),
+           mode = of.field("performance_mode");
   };
   struct TransferFields {
     const parquet::Table& of = parquet::table("DmaPacketAggregated");

@@ -93,6 +93,8 @@ class Decoder {
     next.pc = entry.pc;
     next.debug = entry.debug;
     next.elements = entry.info[2] >> 8;
+    const uint32_t mode = entry.info[2] & 0xFF;
+    next.speed = mode == 2 || mode == 4 ? static_cast<uint8_t>(mode) : 1;
     next.opcode = opcode_of(entry);
     next.engine = static_cast<uint8_t>(slot);
     visitor_.instruction(next);

@@ -34,6 +34,7 @@ struct InstructionEvent {
   uint32_t elements = 0;  // of each partition
   uint16_t opcode = 0;
   uint8_t engine = 0;
+  uint8_t speed = 1;  // 2 or 4: in a performance mode that makes it so many times as fast
 };
 
 // An instruction that a CC core has executed. Program::note() says what it is for.
