@@ -20,7 +20,7 @@ struct OwnedProgram {
   std::vector<ccom_device_note_t> notes;
 };
 
-static_assert(static_cast<unsigned>(Action::kExpect) == CCOM_DEVICE_EXPECT);
+static_assert(static_cast<unsigned>(NoteAction::kExpect) == CCOM_DEVICE_EXPECT);
 static_assert(static_cast<unsigned>(WaitReason::kOwnTransfer) == CCOM_DEVICE_WAIT_TRANSFER);
 
 size_t put_text(std::string_view from, char* text, size_t size) {

@@ -121,7 +121,7 @@ class StreamCompiler {
     flush(0);
     for (const auto& [semaphore, value] : collective.done) {
       write(semaphore, value);
-      did(Action::kDone);
+      did(NoteAction::kDone);
     }
     return {};
   }
@@ -173,7 +173,7 @@ class StreamCompiler {
   }
 
   // Says what the instruction that was emitted last is for.
-  void did(Action action, Rank peer = 0, uint64_t bytes = 0) {
+  void did(NoteAction action, Rank peer = 0, uint64_t bytes = 0) {
     InstructionNote& note = program_.notes.back();
     note.action = action;
     note.target = collective_->world.empty() ? peer : collective_->world[peer];
@@ -284,7 +284,7 @@ class StreamCompiler {
                            .kind = NEURON_SCALAR_IMMEDIATE,
                            .dtype = NEURON_DTYPE_U32};
     attach(instruction, waits_.size());
-    did(sends ? Action::kOffer : Action::kExpect, step.peer, step.bytes);
+    did(sends ? NoteAction::kOffer : NoteAction::kExpect, step.peer, step.bytes);
     return {};
   }
 
@@ -297,7 +297,7 @@ class StreamCompiler {
     }
     // The waits come first, because the peer writes as soon as it sees the credit.
     write(increment(collective_->places[action.step.peer], credit_of(stream_.place)), 1);
-    did(Action::kGrant, action.step.peer);
+    did(NoteAction::kGrant, action.step.peer);
     return {};
   }
 
@@ -347,7 +347,7 @@ class StreamCompiler {
     Region to = collective_->buffers[step.peer].region(action.remote_destination);
     to.place.address = routed(stream_.place, peer, to.place.address);
     trigger(writer_.copy(buffers_.region(step.source), to, step.bytes, std::array{arrived, sent}));
-    did(Action::kSend, step.peer, step.bytes);
+    did(NoteAction::kSend, step.peer, step.bytes);
     return {};
   }
 
@@ -357,7 +357,7 @@ class StreamCompiler {
     settle(foot);
     const uint64_t done = begin_transfer(std::move(foot), parts(bytes));
     trigger(writer_.copy(buffers_.region(from), buffers_.region(to), bytes, std::array{done}));
-    did(Action::kCopy, collective_->rank, bytes);
+    did(NoteAction::kCopy, collective_->rank, bytes);
   }
 
   Result<void> reduce(const Step& step) {
@@ -403,7 +403,7 @@ class StreamCompiler {
       const uint64_t done = begin_transfer(std::move(foot), parts(step.bytes));
       trigger(writer_.combine(combination(schedule, last && step.complete), operands,
                               buffers_.region(target), step.bytes, std::array{done}));
-      did(Action::kReduce, collective_->rank, step.bytes);
+      did(NoteAction::kReduce, collective_->rank, step.bytes);
       if (last) return {};
       sources.erase(sources.begin(), sources.begin() + static_cast<ptrdiff_t>(count));
       sources.insert(sources.begin(), partial);

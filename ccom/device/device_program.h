@@ -34,12 +34,12 @@ struct DescriptorRing {
 
 // As ccom_device_wait_t and ccom_device_action_t number them.
 enum class WaitReason : uint8_t { kNone, kGo, kCredit, kArrival, kOwnTransfer };
-enum class Action : uint8_t { kNothing, kGrant, kSend, kReduce, kCopy, kDone, kOffer, kExpect };
+enum class NoteAction : uint8_t { kNothing, kGrant, kSend, kReduce, kCopy, kDone, kOffer, kExpect };
 
 // What one instruction waits for, if it waits, and what it then does.
 struct InstructionNote {
   WaitReason reason = WaitReason::kNone;
-  Action action = Action::kNothing;
+  NoteAction action = NoteAction::kNothing;
   uint16_t collective = 0;  // its number in the stream, from 0
   uint32_t peer = 0;        // rank of the world: credit, arrival
   uint32_t target = 0;      // rank of the world that the action is for

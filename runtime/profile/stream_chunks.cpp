@@ -18,8 +18,9 @@ std::string describe(const StreamFacts& facts) {
   std::string collectives;
   for (const CollectiveFacts& one : facts.collectives) {
     std::string ranks;
-    for (const uint32_t rank : one.ranks)
+    for (const uint32_t rank : one.ranks) {
       ranks += (ranks.empty() ? "" : ",") + std::to_string(rank);
+    }
     collectives +=
         format(R"({}{{"name":{},"algorithm":{},"operation":{},"type":{},"count":{},"ranks":[{}]}})",
                collectives.empty() ? "" : ",", json_string(one.name), json_string(one.algorithm),

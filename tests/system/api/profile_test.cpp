@@ -290,9 +290,10 @@ TEST_F(ProfileApi, ContinuousProfilingLeavesNoMoreFilesThanTheEnvironmentAllows)
         path("kept/profile_nc_0_session_" + std::to_string(gone) + ".ntff")))
         << gone;
   }
-  for (const int kept : {2, 3})
+  for (const int kept : {2, 3}) {
     EXPECT_TRUE(read(path("kept/profile_nc_0_session_" + std::to_string(kept) + ".ntff")).ended())
         << kept;
+  }
 }
 
 TEST_F(ProfileApi, AFileHasOneProfileHoweverItsNameIsSpelled) {

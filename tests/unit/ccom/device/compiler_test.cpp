@@ -289,13 +289,13 @@ TEST(Compiler, NotesOfEachInstructionWhatItMovesAndForWhichRank) {
       const isa::Instruction i = isa::decode(std::span(program.code)
                                                  .subspan(pc * NEURON_INSTRUCTION_BYTES)
                                                  .first<NEURON_INSTRUCTION_BYTES>());
-      const bool moves = note.action == Action::kSend || note.action == Action::kReduce ||
-                         note.action == Action::kCopy;
+      const bool moves = note.action == NoteAction::kSend || note.action == NoteAction::kReduce ||
+                         note.action == NoteAction::kCopy;
       EXPECT_EQ(moves, i.opcode == NEURON_OP_DMA_TRIGGER) << pc;
       EXPECT_EQ(moves, note.bytes != 0) << pc;
-      if (note.action == Action::kSend) sent[note.target] += note.bytes;
-      grants += note.action == Action::kGrant;
-      done += note.action == Action::kDone;
+      if (note.action == NoteAction::kSend) sent[note.target] += note.bytes;
+      grants += note.action == NoteAction::kGrant;
+      done += note.action == NoteAction::kDone;
     }
     for (Rank peer = 0; peer < 3; ++peer) {
       // A third for that rank to reduce, and this rank's third of the sum.
