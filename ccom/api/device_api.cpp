@@ -16,8 +16,12 @@ struct OwnedProgram {
   ccom_device_program_t shown;  // must be first: callers hold its address
   DeviceProgram program;
   std::vector<ccom_device_message_t> messages;
-  std::vector<const char*> plans;
+  std::vector<const char*> plans, names, algorithms;
+  std::vector<ccom_device_note_t> notes;
 };
+
+static_assert(static_cast<unsigned>(NoteAction::kExpect) == CCOM_DEVICE_EXPECT);
+static_assert(static_cast<unsigned>(WaitReason::kOwnTransfer) == CCOM_DEVICE_WAIT_TRANSFER);
 
 size_t put_text(std::string_view from, char* text, size_t size) {
   if (text != nullptr && size != 0) {
@@ -67,6 +71,20 @@ void show(OwnedProgram& owned) {
   for (const std::string& plan : program.plans) owned.plans.push_back(plan.c_str());
   owned.shown.plans = owned.plans.data();
   owned.shown.plan_count = static_cast<uint32_t>(owned.plans.size());
+  for (const std::string& name : program.names) owned.names.push_back(name.c_str());
+  for (const std::string& text : program.algorithms) owned.algorithms.push_back(text.c_str());
+  for (const InstructionNote& note : program.notes) {
+    owned.notes.push_back({.action = static_cast<uint32_t>(note.action),
+                           .wait = static_cast<uint32_t>(note.reason),
+                           .collective = note.collective,
+                           .peer = note.target,
+                           .wait_peer = note.peer,
+                           .reserved = 0,
+                           .bytes = note.bytes});
+  }
+  owned.shown.names = owned.names.data();
+  owned.shown.algorithms = owned.algorithms.data();
+  owned.shown.notes = owned.notes.data();
 }
 
 }  // namespace

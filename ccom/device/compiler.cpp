@@ -119,7 +119,10 @@ class StreamCompiler {
     }
     while (!transfers_.empty()) wait_for_transfer(0);
     flush(0);
-    for (const auto& [semaphore, value] : collective.done) write(semaphore, value);
+    for (const auto& [semaphore, value] : collective.done) {
+      write(semaphore, value);
+      did(NoteAction::kDone);
+    }
     return {};
   }
 
@@ -155,7 +158,9 @@ class StreamCompiler {
   }
 
   InstructionNote note(WaitReason reason, Rank peer = 0) const {
-    return {reason, number_, collective_->world.empty() ? peer : collective_->world[peer]};
+    return {.reason = reason,
+            .collective = number_,
+            .peer = collective_->world.empty() ? peer : collective_->world[peer]};
   }
 
   isa::Instruction& emit(uint16_t opcode) {
@@ -163,8 +168,16 @@ class StreamCompiler {
     instruction.opcode = opcode;
     instruction.engines = 1u << NEURON_ENGINE_CC;
     code_.push_back(instruction);
-    program_.notes.push_back({});
+    program_.notes.push_back({.collective = number_});
     return code_.back();
+  }
+
+  // Says what the instruction that was emitted last is for.
+  void did(NoteAction action, Rank peer = 0, uint64_t bytes = 0) {
+    InstructionNote& note = program_.notes.back();
+    note.action = action;
+    note.target = collective_->world.empty() ? peer : collective_->world[peer];
+    note.bytes = bytes;
   }
 
   void wait_for(const PendingWait& wait) { waits_.push_back(wait); }
@@ -271,6 +284,7 @@ class StreamCompiler {
                            .kind = NEURON_SCALAR_IMMEDIATE,
                            .dtype = NEURON_DTYPE_U32};
     attach(instruction, waits_.size());
+    did(sends ? NoteAction::kOffer : NoteAction::kExpect, step.peer, step.bytes);
     return {};
   }
 
@@ -283,6 +297,7 @@ class StreamCompiler {
     }
     // The waits come first, because the peer writes as soon as it sees the credit.
     write(increment(collective_->places[action.step.peer], credit_of(stream_.place)), 1);
+    did(NoteAction::kGrant, action.step.peer);
     return {};
   }
 
@@ -332,6 +347,7 @@ class StreamCompiler {
     Region to = collective_->buffers[step.peer].region(action.remote_destination);
     to.place.address = routed(stream_.place, peer, to.place.address);
     trigger(writer_.copy(buffers_.region(step.source), to, step.bytes, std::array{arrived, sent}));
+    did(NoteAction::kSend, step.peer, step.bytes);
     return {};
   }
 
@@ -341,6 +357,7 @@ class StreamCompiler {
     settle(foot);
     const uint64_t done = begin_transfer(std::move(foot), parts(bytes));
     trigger(writer_.copy(buffers_.region(from), buffers_.region(to), bytes, std::array{done}));
+    did(NoteAction::kCopy, collective_->rank, bytes);
   }
 
   Result<void> reduce(const Step& step) {
@@ -386,6 +403,7 @@ class StreamCompiler {
       const uint64_t done = begin_transfer(std::move(foot), parts(step.bytes));
       trigger(writer_.combine(combination(schedule, last && step.complete), operands,
                               buffers_.region(target), step.bytes, std::array{done}));
+      did(NoteAction::kReduce, collective_->rank, step.bytes);
       if (last) return {};
       sources.erase(sources.begin(), sources.begin() + static_cast<ptrdiff_t>(count));
       sources.insert(sources.begin(), partial);

@@ -32,13 +32,18 @@ struct DescriptorRing {
   std::vector<Descriptor> m2s, s2m;
 };
 
+// As ccom_device_wait_t and ccom_device_action_t number them.
 enum class WaitReason : uint8_t { kNone, kGo, kCredit, kArrival, kOwnTransfer };
+enum class NoteAction : uint8_t { kNothing, kGrant, kSend, kReduce, kCopy, kDone, kOffer, kExpect };
 
-// What one instruction waits for, if it waits.
+// What one instruction waits for, if it waits, and what it then does.
 struct InstructionNote {
   WaitReason reason = WaitReason::kNone;
+  NoteAction action = NoteAction::kNothing;
   uint16_t collective = 0;  // its number in the stream, from 0
   uint32_t peer = 0;        // rank of the world: credit, arrival
+  uint32_t target = 0;      // rank of the world that the action is for
+  uint64_t bytes = 0;       // that the action writes
 };
 
 // A message between this rank and one on another instance; a proxy carries it (ccom_device.h).
@@ -58,6 +63,7 @@ struct DeviceProgram {
   std::vector<InstructionNote> notes;     // one per instruction
   std::vector<std::string> names;         // of the collectives: "all_reduce of 1024 float32 (add)"
   std::vector<std::string> plans;         // of the collectives: equal on all members
+  std::vector<std::string> algorithms;    // of the collectives: "ring"
   std::vector<CrossingMessage> crossing;  // in the order in which they become due
   uint64_t nic_latency_ps = 0;            // of the network
   double nic_bytes_per_second = 0;        // that this rank has of the NICs of its instance

@@ -62,7 +62,7 @@ class RingWriter {
   std::vector<Part> cut(uint64_t bytes);
   void words(uint32_t engine, bool bare, std::span<const uint64_t> semaphores);
   template <class Write>
-  TriggerCounts write(uint64_t bytes, std::span<const uint64_t> semaphores, Write write_part);
+  TriggerCounts write(uint64_t bytes, std::span<const uint64_t> semaphores, Write write_piece);
 
   std::array<DescriptorRing, kDmaEngines>& rings_;
   std::vector<uint32_t> engines_;

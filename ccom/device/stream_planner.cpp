@@ -54,7 +54,8 @@ BufferPlace place_of(uint64_t address, const ccom_device_layout_t& layout) {
 
 Result<void> check(const ccom_device_stream_t* stream) {
   if (stream == nullptr || stream->size_of != sizeof(ccom_device_stream_t) ||
-      stream->collective_size != sizeof(ccom_device_collective_t)) {
+      stream->collective_size != sizeof(ccom_device_collective_t) ||
+      stream->program_size != sizeof(ccom_device_program_t)) {
     return fail(CCOM_INVALID,
                 "a stream of collectives was described for another version of libccom; use the "
                 "libccom.so.1 that belongs to this libnrt.so.1");
@@ -224,10 +225,11 @@ Result<DeviceProgram> plan_stream(const ccom_device_stream_t* stream) {
   NEURON_CHECK(check(stream));
   std::vector<Plan> plans;
   std::vector<DeviceCollective> collectives;
-  std::vector<std::string> texts;
+  std::vector<std::string> texts, algorithms;
   for (uint32_t i = 0; i < stream->count; ++i) {
     NEURON_TRY(planned, plan(*stream, stream->collectives[i]));
     texts.push_back(plan_text(stream->collectives[i], planned));
+    algorithms.push_back(planned.shape.substr(0, planned.shape.find(" with ")));
     plans.push_back(std::move(planned));
     collectives.push_back(prepare(*stream, stream->collectives[i], plans.back()));
   }
@@ -241,6 +243,7 @@ Result<DeviceProgram> plan_stream(const ccom_device_stream_t* stream) {
   NEURON_TRY(program, compile_stream(place, collectives));
   NEURON_TRY(profile, Topology::profile(place.place.generation->instance));
   program.plans = std::move(texts);
+  program.algorithms = std::move(algorithms);
   program.nic_latency_ps = profile.nic.latency_ps;
   program.nic_bytes_per_second = profile.nic.bytes_per_second * profile.nics /
                                  std::max(1u, profile.chips * profile.ranks_per_chip);

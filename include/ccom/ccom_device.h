@@ -77,6 +77,7 @@ typedef struct ccom_device_collective {
 typedef struct ccom_device_stream {
   size_t size_of;          // sizeof(ccom_device_stream_t)
   size_t collective_size;  // sizeof(ccom_device_collective_t)
+  size_t program_size;     // sizeof(ccom_device_program_t)
   uint32_t generation;
   uint32_t chip;
   uint32_t core;
@@ -108,6 +109,40 @@ typedef struct ccom_device_message {
   uint64_t bytes;
 } ccom_device_message_t;
 
+// What an instruction does for its collective.
+typedef enum ccom_device_action {
+  CCOM_DEVICE_NOTHING,  // it waits, or branches
+  CCOM_DEVICE_GRANT,    // tells the peer that it may send
+  CCOM_DEVICE_SEND,     // begins a transfer to the peer
+  CCOM_DEVICE_REDUCE,   // begins a transfer within this rank that combines operands
+  CCOM_DEVICE_COPY,     // begins a transfer within this rank
+  CCOM_DEVICE_DONE,     // tells this rank's program that the collective is done
+  CCOM_DEVICE_OFFER,    // hands a message for the peer, on another instance, to the proxy
+  CCOM_DEVICE_EXPECT,   // tells the proxy that a message of the peer has a place
+  CCOM_DEVICE_ACTIONS
+} ccom_device_action_t;
+
+// What an instruction waits for before that.
+typedef enum ccom_device_wait {
+  CCOM_DEVICE_NO_WAIT,
+  CCOM_DEVICE_WAIT_GO,        // the program begins the collective
+  CCOM_DEVICE_WAIT_CREDIT,    // the peer takes data
+  CCOM_DEVICE_WAIT_ARRIVAL,   // the peer's data is here
+  CCOM_DEVICE_WAIT_TRANSFER,  // a transfer of this rank is done
+  CCOM_DEVICE_WAITS
+} ccom_device_wait_t;
+
+// One instruction of a program, for profiles.
+typedef struct ccom_device_note {
+  uint32_t action;      // ccom_device_action_t
+  uint32_t wait;        // ccom_device_wait_t; of two waits, that for another rank
+  uint32_t collective;  // its number in the stream
+  uint32_t peer;        // of the action: its rank among all
+  uint32_t wait_peer;   // of the wait: its rank among all
+  uint32_t reserved;
+  uint64_t bytes;  // that the action writes
+} ccom_device_note_t;
+
 typedef struct ccom_device_program {
   const void *code;  // 128 bytes each; may lie anywhere
   uint32_t instructions;
@@ -125,6 +160,12 @@ typedef struct ccom_device_program {
   // must have equal ones: programs of different plans write where the others do not expect it.
   const char *const *plans;
   uint32_t plan_count;
+  uint32_t reserved;
+  // One for each collective of the stream, for profiles: "all_reduce of 1024 fp32 (add)", and the
+  // algorithm.
+  const char *const *names;
+  const char *const *algorithms;
+  const ccom_device_note_t *notes;  // one for each instruction
 } ccom_device_program_t;
 
 // Bytes of scratch memory that this rank needs for collective `number` of the stream; addresses are

@@ -50,7 +50,8 @@ enum neuron_notification_kind {
 	NEURON_NK_WAIT = 9,     /* before the trace of an instruction that waited. time: the end of the wait; info: index
 				   (bit 8 event; NEURON_WAITED_FOR_DMA: the engine's own transfers), wait ps low, high */
 	NEURON_NK_TRANSFER = 10, /* slot 9; time: the end; engine, pc, debug, opcode: the instruction that rang; code:
-				    packets but one that writes a register; info: places << 16 | engine << 8 | queue, bytes read, duration ps */
+				    packets but one that writes a register; info: CC core that rang << 24 | places << 16 | engine << 8 |
+				    queue, bytes read, duration ps */
 };
 
 struct neuron_notification {

@@ -18,13 +18,16 @@ namespace {
 using Payload = ndebug_stream_payload_debug_tensor_read_t;
 constexpr size_t kNumbers = 2;
 
-Result<void*> payload_of(const neuron_notification& note, const Core& core) {
+Result<void*> payload_of(const CoreNotes::Event& event, const Core& core) {
+  const neuron_notification& note = event.entry;
   constexpr size_t kBytes = kNumbers * sizeof(uint32_t);
   auto* payload = static_cast<Payload*>(std::calloc(1, sizeof(Payload) + kBytes));
   if (payload == nullptr) return fail(NRT_RESOURCE, "no memory for an event of a debug stream");
   const auto engine = static_cast<uint8_t>(note.word >> NEURON_NW_ENGINE_SHIFT & 0xF);
-  std::snprintf(payload->prefix, sizeof(payload->prefix), "notify of %s, pc %u, debug id %u",
-                neuron::neff::engine_name(engine), note.pc, note.debug);
+  const std::string where =
+      core.peer != nullptr ? format(" of physical core {}", event.core) : std::string();
+  std::snprintf(payload->prefix, sizeof(payload->prefix), "notify of %s%s, pc %u, debug id %u",
+                neuron::neff::engine_name(engine), where.c_str(), note.pc, note.debug);
   payload->logical_nc_id = core.index();
   payload->pipe = engine;
   std::snprintf(payload->tensor_dtype, sizeof(payload->tensor_dtype), "uint32");

@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/device/core_turn.h"
 #include "runtime/exec/executor.h"
+#include "runtime/profile/inspection.h"
 
 namespace neuron::runtime {
 namespace {
@@ -218,7 +219,8 @@ void AsyncQueues::execute_some(AsyncUnit& unit, uint32_t available) {
   auto result = [&]() -> Result<void> {
     NEURON_CHECK(meet_ranks(session_, model));
     NEURON_TRY(turn, CoreTurn::take(model.core()));
-    auto executed = execute_matched(session_, model, *first.tensors, count, done);
+    const InspectedExecution inspected(session_, model);
+    auto executed = inspected.end(execute_matched(session_, model, *first.tensors, count, done));
     duration = model.report.device_ps;
     unloaded = model.retired();
     return executed;

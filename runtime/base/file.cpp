@@ -18,7 +18,31 @@ using runtime::fail;
 using runtime::fail_with_errno;
 using runtime::Result;
 
-Result<std::vector<uint8_t>> read_file(const std::string& path) {
+namespace {
+
+// Holes are no reason to refuse a small file.
+constexpr uint64_t kMayBeHoles = uint64_t{1} << 30;
+constexpr uint64_t kBlockBytes = 512;    // of st_blocks
+constexpr uint64_t kMostShrinking = 64;  // of a file system that compresses
+
+Result<void> check_size(const std::string& path, const struct stat& status, uint64_t most) {
+  const auto size = static_cast<uint64_t>(status.st_size);
+  if (size > most) {
+    return fail(NRT_INVALID, "{} has {} bytes, and at most {} are read; is it the right file?",
+                path, size, most);
+  }
+  const uint64_t stored = static_cast<uint64_t>(status.st_blocks) * kBlockBytes;
+  if (size <= kMayBeHoles || stored >= size / kMostShrinking) return {};
+  return fail(
+      NRT_INVALID,
+      "{} has {} bytes, of which {} are stored and the others are holes; copy it again from "
+      "where it was made",
+      path, size, stored);
+}
+
+}  // namespace
+
+Result<std::vector<uint8_t>> read_file(const std::string& path, uint64_t most) {
   // Without O_NONBLOCK, opening a FIFO would wait for a writer.
   const base::FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) return fail_with_errno(NRT_INVALID, errno, "cannot open {}", path);
@@ -27,6 +51,7 @@ Result<std::vector<uint8_t>> read_file(const std::string& path) {
     return fail_with_errno(NRT_INVALID, errno, "cannot stat {}", path);
   }
   if (!S_ISREG(status.st_mode)) return fail(NRT_INVALID, "{} is not a regular file", path);
+  NEURON_CHECK(check_size(path, status, most));
   std::vector<uint8_t> contents(static_cast<size_t>(status.st_size) + 1);
   size_t size = 0;
   for (;;) {  // bounded: the regular file ends
@@ -36,6 +61,10 @@ Result<std::vector<uint8_t>> read_file(const std::string& path) {
     if (got < 0) return fail_with_errno(NRT_INVALID, errno, "cannot read {}", path);
     if (got == 0) break;
     size += static_cast<size_t>(got);
+    if (size > most) {
+      return fail(NRT_INVALID, "{} grows while it is read: it has more than {} bytes by now", path,
+                  most);
+    }
   }
   contents.resize(size);
   return contents;

@@ -10,6 +10,8 @@
 #include "hw/control.h"
 #include "hw/udma.h"
 #include "runtime/collectives/plan_agreement.h"
+#include "runtime/collectives/program_facts.h"
+#include "runtime/device/core_trace.h"
 #include "runtime/device/core_turn.h"
 #include "runtime/device/driver_error.h"
 
@@ -169,6 +171,7 @@ Result<void> CollectivePrograms::prepare(const std::vector<neff::Collective>& op
     stream.description = {
         .size_of = sizeof(ccom_device_stream_t),
         .collective_size = sizeof(ccom_device_collective_t),
+        .program_size = sizeof(ccom_device_program_t),
         .generation = place.chip->generation,
         .chip = world_->members()[rank].chip,
         .core = place.number,
@@ -544,6 +547,7 @@ Result<void> CollectivePrograms::start() {
     put(NEURON_ENG_PROG_HI, static_cast<uint32_t>(base >> 32));
     put(NEURON_ENG_PROG_COUNT, stream.prologue + stream.program->instructions);
     put(NEURON_ENG_PREFETCH, 32);
+    put(NEURON_ENG_MODE, core_.trace != nullptr ? CoreTrace::kMode : 0);
     put(NEURON_ENG_DONE_LO, static_cast<uint32_t>(core_.completion_address()));
     put(NEURON_ENG_DONE_HI, static_cast<uint32_t>(core_.completion_address() >> 32));
     put(NEURON_ENG_CONTROL, NEURON_CMD_START);
@@ -556,6 +560,16 @@ Result<void> CollectivePrograms::start() {
     }
   }
   return {};
+}
+
+std::vector<StreamFacts> CollectivePrograms::facts() const {
+  std::vector<StreamFacts> all;
+  for (const auto& stream : streams_) {
+    if (stream->program == nullptr) continue;
+    all.push_back(with_program({stream->use.stream, world_->rank(), stream->prologue, {}, {}},
+                               stream->description, *stream->program));
+  }
+  return all;
 }
 
 std::string CollectivePrograms::describe(bool& busy) const {

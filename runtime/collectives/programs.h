@@ -39,6 +39,7 @@ class CollectivePrograms final : public ModelCollectives {
 
   Result<void> start() override;
   std::string describe(bool& busy) const override;
+  std::vector<StreamFacts> facts() const override;
   void give_up(const std::string& sentence) override {
     core_.lose_collectives();
     world_->note_failure(sentence);

@@ -64,6 +64,9 @@ struct CorePlace {
   uint32_t dma_engine(uint32_t engine) const { return number * 16 + engine; }
   uint64_t cc_bar0(uint32_t k) const { return chip->cc_bar0(number * chip->cc_cores + k); }
   uint64_t cc_window(uint32_t k) const { return chip->cc_window(number * chip->cc_cores + k); }
+  uint64_t cc_notification(uint32_t k) const {
+    return chip->cc_notification(number * chip->cc_cores + k);
+  }
   // Device address, and offset in BAR 0, of a queue register of one of these engines.
   uint64_t queue_register(uint32_t engine, uint32_t half, uint32_t queue, uint32_t offset) const;
   uint64_t queue_register_bar0(uint32_t engine, uint32_t half, uint32_t queue,

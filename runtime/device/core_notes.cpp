@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -25,23 +26,36 @@ Result<std::shared_ptr<CoreNotes>> CoreNotes::create(Core& core, size_t room) {
     return fail_with_errno(NRT_RESOURCE, errno, "no descriptor for the debug stream of core {}",
                            core.index());
   }
+  NEURON_CHECK(notes->take_ring());
+  return notes;
+}
+
+Result<std::shared_ptr<CoreNotes>> CoreNotes::create_second(Core& core,
+                                                            std::shared_ptr<CoreNotes> first) {
+  std::shared_ptr<CoreNotes> notes(new CoreNotes(core, first->room_));
+  notes->first_ = std::move(first);
+  NEURON_CHECK(notes->take_ring());
+  return notes;
+}
+
+Result<void> CoreNotes::take_ring() {
   const MemoryRequest request{.size = kRingBytes,
                               .host = true,
-                              .core = core.number(),
+                              .core = core_.number(),
                               .category = NEURON_MEMALLOC_TYPE_MISC_HOST,
                               .purpose = "the ring of a debug stream"};
-  NEURON_TRY(memory, DeviceMemory::allocate(core.device(), request));
-  notes->memory_ = std::move(memory);
-  NEURON_CHECK(notes->start());
-  return notes;
+  NEURON_TRY(memory, DeviceMemory::allocate(core_.device(), request));
+  memory_ = std::move(memory);
+  return start();
 }
 
 void CoreNotes::stop() {
   if (dropped_ != 0) {
-    log_warning(LogComponent::kTdrv,
-                "the debug stream of virtual core {} lacks {} events, for which there was no room; "
-                "NEURON_RT_DEBUG_STREAM_BUFFER_SIZE says how many may wait",
-                core_.index(), dropped_);
+    log_warning(
+        LogComponent::kTdrv,
+        "the debug stream of virtual core {} lacks {} events of physical core {}, for which "
+        "there was no room; NEURON_RT_DEBUG_STREAM_BUFFER_SIZE says how many may wait",
+        core_.index(), dropped_, core_.number());
   }
   if (core_.unusable()) return;
   (void)core_.device().write_register(queue_register(NEURON_NQ_SIZE), 0);
@@ -65,26 +79,27 @@ Result<void> CoreNotes::start() {
   return device.write_register(queue_register(NEURON_NQ_SIZE), kRingBytes);
 }
 
+uint64_t CoreNotes::put(std::span<const Event> events) {
+  const std::lock_guard lock(mutex_);
+  const size_t added = std::min(events.size(), room_ - std::min(room_, events_.size()));
+  events_.insert(events_.end(), events.begin(), events.begin() + static_cast<ptrdiff_t>(added));
+  // Before anybody takes one of them. The count cannot overflow: there is room for fewer events.
+  const uint64_t count = added;
+  if (count != 0) (void)!::write(counter_.get(), &count, sizeof(count));
+  return events.size() - added;
+}
+
 void CoreNotes::read() {
   neuron_notification entry;
-  uint64_t added = 0;
+  std::vector<Event> events;
   uint32_t taken = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    // bounded: the device stops at a full ring.
-    while (reader_.next(entry)) {
-      ++taken;
-      if (((entry.word >> NEURON_NW_KIND_SHIFT) & 0xF) != NEURON_NK_NOTIFY) continue;
-      if (events_.size() >= room_) {
-        ++dropped_;
-        continue;
-      }
-      events_.push_back(entry);
-      ++added;
-    }
-    // Before anybody takes one of them. The count cannot overflow: there is room for fewer events.
-    if (added != 0) (void)!::write(counter_.get(), &added, sizeof(added));
+  // bounded: the device stops at a full ring.
+  while (reader_.next(entry)) {
+    ++taken;
+    if (((entry.word >> NEURON_NW_KIND_SHIFT) & 0xF) != NEURON_NK_NOTIFY) continue;
+    events.push_back({entry, core_.number()});
   }
+  if (!events.empty()) dropped_ += (first_ != nullptr ? *first_ : *this).put(events);
   // Entries without room are over as well: the device writes no more into a ring that stays full.
   if (taken == 0) return;
   (void)core_.device().write_register(queue_register(NEURON_NQ_HEAD), reader_.position());
@@ -96,10 +111,10 @@ void CoreNotes::read() {
   dropped_before_ = *counted;
 }
 
-std::optional<neuron_notification> CoreNotes::take() {
+std::optional<CoreNotes::Event> CoreNotes::take() {
   const std::lock_guard lock(mutex_);
   if (events_.empty()) return std::nullopt;
-  const neuron_notification event = events_.front();
+  const Event event = events_.front();
   events_.pop_front();
   uint64_t one = 0;
   (void)!::read(counter_.get(), &one, sizeof(one));

@@ -2,6 +2,8 @@
 //
 // What the programs of a core say by their `notify` instructions, for one reader in this process.
 //
+// A virtual core of two physical ones has one reader: the notes of the second core are made for
+// those of the first one, and their events wait there.
 // Callers: CoreLaunch reads the device's ring, in the core's turn; take() any thread. Owns the ring
 // (host memory), the events that nobody has taken, and an eventfd that counts them. Borrows the
 // core. Fails: create() with NRT_RESOURCE. Events beyond the room, and those of one execution
@@ -13,6 +15,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "driver/base/file_descriptor.h"
 #include "runtime/device/core.h"
@@ -23,6 +27,9 @@ class CoreNotes {
  public:
   // The ring is in use when this returns; the caller has the core's turn.
   static Result<std::shared_ptr<CoreNotes>> create(Core& core, size_t room);
+  // Of the second core; `first`: those of the first one.
+  static Result<std::shared_ptr<CoreNotes>> create_second(Core& core,
+                                                          std::shared_ptr<CoreNotes> first);
   // Readers may still have it, in other threads: nothing is told to the device here.
   ~CoreNotes() = default;
   CoreNotes(const CoreNotes&) = delete;
@@ -38,15 +45,23 @@ class CoreNotes {
 
   // Readable while there are events.
   int descriptor() const { return counter_.get(); }
-  std::optional<neuron_notification> take();
+  struct Event {
+    neuron_notification entry{};
+    uint32_t core = 0;  // physical core of the device
+  };
+  std::optional<Event> take();
   Core& core() const { return core_; }
   uint64_t dropped() const { return dropped_; }
 
  private:
   CoreNotes(Core& core, size_t room) : core_(core), room_(room) {}
+  Result<void> take_ring();
+  // Of this core or the second one. Returns how many had no room.
+  uint64_t put(std::span<const Event> events);
   uint64_t queue_register(uint32_t offset) const;
 
   Core& core_;
+  std::shared_ptr<CoreNotes> first_;  // null: this has the events
   const size_t room_;
   uint64_t dropped_ = 0;         // in the turn
   uint32_t dropped_before_ = 0;  // what the device counted at the last look
@@ -54,7 +69,7 @@ class CoreNotes {
   NotificationReader reader_;
   base::FileDescriptor counter_;
   std::mutex mutex_;  // events_
-  std::deque<neuron_notification> events_;
+  std::deque<Event> events_;
 };
 
 }  // namespace neuron::runtime

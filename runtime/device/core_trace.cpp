@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device/core_trace.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/base/log.h"
@@ -11,6 +12,8 @@ namespace {
 // A quarter of a million entries: what the emulated core writes in some tens of milliseconds, and
 // this process reads every two.
 constexpr uint32_t kRingBytes = 8u << 20;
+// A CC core executes one instruction for each message or so.
+constexpr uint32_t kCollectiveRingBytes = 1u << 20;
 constexpr size_t kEntriesAtOnce = 4096;
 
 unsigned kind_of(const neuron_notification& entry) {
@@ -26,17 +29,29 @@ Result<std::unique_ptr<CoreTrace>> CoreTrace::create(Core& core, std::shared_ptr
     const bool wanted = slot < NEURON_CORE_ENGINES || slot == NEURON_NQ_SLOT_SEMAPHORE ||
                         slot == NEURON_NQ_SLOT_TRANSFER;
     if (!wanted) continue;
-    const MemoryRequest request{.size = kRingBytes,
-                                .host = true,
-                                .core = core.number(),
-                                .category = NEURON_MEMALLOC_TYPE_MISC_HOST,
-                                .purpose = "a ring of profiling"};
-    NEURON_TRY(memory, DeviceMemory::allocate(core.device(), request));
-    NEURON_CHECK(memory->map());
-    trace->rings_.push_back({.slot = slot, .memory = std::move(memory)});
+    const uint64_t registers = core.place().notification() + NEURON_NQ_BASE(slot);
+    NEURON_CHECK(trace->add_ring(slot, registers, kRingBytes));
+  }
+  for (uint32_t k = 0; k < std::min(core.place().chip->cc_cores, kMostCollectiveCores); ++k) {
+    const uint64_t registers =
+        core.place().cc_notification(k) + NEURON_NQ_BASE(NEURON_NQ_SLOT_TRACE(0));
+    NEURON_CHECK(trace->add_ring(kCollectiveRing + k, registers, kCollectiveRingBytes));
   }
   NEURON_CHECK(trace->start());
   return trace;
+}
+
+Result<void> CoreTrace::add_ring(uint32_t slot, uint64_t registers, uint32_t bytes) {
+  const MemoryRequest request{.size = bytes,
+                              .host = true,
+                              .core = core_.number(),
+                              .category = NEURON_MEMALLOC_TYPE_MISC_HOST,
+                              .purpose = "a ring of profiling"};
+  NEURON_TRY(memory, DeviceMemory::allocate(core_.device(), request));
+  NEURON_CHECK(memory->map());
+  rings_.push_back(
+      {.slot = slot, .registers = registers, .bytes = bytes, .memory = std::move(memory)});
+  return {};
 }
 
 CoreTrace::~CoreTrace() {
@@ -44,7 +59,7 @@ CoreTrace::~CoreTrace() {
   Result<void> stopped = set_modes(0);
   for (const Ring& ring : rings_) {
     if (stopped) {
-      stopped = core_.device().write_register(queue_register(ring, NEURON_NQ_SIZE), 0);
+      stopped = core_.device().write_register(ring.registers + NEURON_NQ_SIZE, 0);
     }
   }
   if (stopped) stopped = core_.restore_notifications();
@@ -54,37 +69,41 @@ CoreTrace::~CoreTrace() {
   }
 }
 
-uint64_t CoreTrace::queue_register(const Ring& ring, uint32_t offset) const {
-  return core_.place().notification() + NEURON_NQ_BASE(ring.slot) + offset;
-}
-
 Result<void> CoreTrace::start() {
   for (Ring& ring : rings_) {
     NEURON_TRY(bytes, ring.memory->map());
-    std::memset(bytes, 0, kRingBytes);
-    ring.reader.attach(bytes, kRingBytes);
+    std::memset(bytes, 0, ring.bytes);
+    ring.reader.attach(bytes, ring.bytes);
     ring.unacknowledged = 0;
     ring.may_lack = false;
     const uint64_t address = ring.memory->address();
     const Device& device = core_.device();
-    NEURON_CHECK(device.write_register(queue_register(ring, NEURON_NQ_MODE), 0));
-    NEURON_CHECK(device.write_register(queue_register(ring, NEURON_NQ_ADDRESS_HI),
+    NEURON_CHECK(device.write_register(ring.registers + NEURON_NQ_MODE, 0));
+    NEURON_CHECK(device.write_register(ring.registers + NEURON_NQ_ADDRESS_HI,
                                        static_cast<uint32_t>(address >> 32)));
-    NEURON_CHECK(device.write_register(queue_register(ring, NEURON_NQ_ADDRESS_LO),
+    NEURON_CHECK(device.write_register(ring.registers + NEURON_NQ_ADDRESS_LO,
                                        static_cast<uint32_t>(address)));
-    NEURON_CHECK(device.write_register(queue_register(ring, NEURON_NQ_SIZE), kRingBytes));
+    NEURON_CHECK(device.write_register(ring.registers + NEURON_NQ_SIZE, ring.bytes));
   }
   lost_before_ = lost_;
   return set_modes(kMode);
 }
 
 Result<void> CoreTrace::set_modes(uint32_t mode) {
+  const CorePlace& place = core_.place();
   for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
-    const uint64_t at = core_.place().window_bar0() + NEURON_CORE_ENGINE(engine) + NEURON_ENG_MODE;
-    NEURON_TRY(now, core_.device().read_register(at));
-    NEURON_CHECK(core_.device().write_register(at, (now & ~3u) | mode));
+    NEURON_CHECK(set_mode(place.window_bar0() + NEURON_CORE_ENGINE(engine), mode));
+  }
+  for (uint32_t k = 0; k < std::min(place.chip->cc_cores, kMostCollectiveCores); ++k) {
+    NEURON_CHECK(set_mode(place.cc_bar0(k) + NEURON_CC_ENGINE, mode));
   }
   return {};
+}
+
+Result<void> CoreTrace::set_mode(uint64_t engine, uint32_t mode) const {
+  const uint64_t at = engine + NEURON_ENG_MODE;
+  NEURON_TRY(now, core_.device().read_register(at));
+  return core_.device().write_register(at, (now & ~3u) | mode);
 }
 
 void CoreTrace::read(Ring& ring) {
@@ -119,7 +138,7 @@ void CoreTrace::read(Ring& ring) {
 void CoreTrace::acknowledge(Ring& ring) {
   ring.unacknowledged = 0;
   // A device that keeps its old reading position drops more; the count says so.
-  (void)core_.device().write_register(queue_register(ring, NEURON_NQ_HEAD), ring.reader.position());
+  (void)core_.device().write_register(ring.registers + NEURON_NQ_HEAD, ring.reader.position());
 }
 
 void CoreTrace::read() {
@@ -128,7 +147,7 @@ void CoreTrace::read() {
 
 void CoreTrace::count_lost(const Ring& ring) {
   if (!ring.may_lack) return;
-  const auto dropped = core_.device().read_register(queue_register(ring, NEURON_NQ_DROPPED));
+  const auto dropped = core_.device().read_register(ring.registers + NEURON_NQ_DROPPED);
   if (dropped) lost_ += *dropped;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the engines and DMA queues of a core do, as the core itself records it: large notification
-// rings for instructions, semaphores and transfers, which are read while an execution goes on.
+// What the engines, CC cores and DMA queues of a core do, as the core itself records it: large
+// notification rings for instructions, semaphores and transfers, which are read while an execution
+// goes on.
 //
 // Callers: who wants a profile makes it and puts it into Core::trace; CoreLaunch reads it. All hold
 // the core's turn. Owns: the rings (host memory); the destructor gives the core its small ones
@@ -30,12 +31,17 @@ struct TracedExecution {
   uint64_t lost = 0;  // entries that the device has dropped since the trace began
 };
 
+// Entries of the core's CC core k come as those of ring kCollectiveRing + k.
+inline constexpr uint32_t kCollectiveRing = NEURON_NQ_COUNT;
+inline constexpr uint32_t kMostCollectiveCores = 4;
+inline constexpr uint32_t kTracedRings = kCollectiveRing + kMostCollectiveCores;
+
 // Takes what was recorded. Cannot fail: an implementation keeps its first error.
 class TraceSink {
  public:
   virtual ~TraceSink() = default;
-  // Entries of one ring (NEURON_NQ_SLOT_*), in their order. Those of different rings come as they
-  // are read.
+  // Entries of one ring (NEURON_NQ_SLOT_*, or that of a CC core), in their order. Those of
+  // different rings come as they are read.
   virtual void take(uint32_t slot, std::span<const neuron_notification> entries) = 0;
   virtual void ended(const TracedExecution& execution) = 0;
 };
@@ -66,13 +72,16 @@ class CoreTrace {
  private:
   struct Ring {
     uint32_t slot = 0;
+    uint64_t registers = 0;  // BAR 0 offset of its queue
+    uint32_t bytes = 0;
     std::unique_ptr<DeviceMemory> memory;
     NotificationReader reader;
     uint32_t unacknowledged = 0;  // entries that were read and still take room
     bool may_lack = false;        // it was full, so the device may have dropped entries
   };
   CoreTrace(Core& core, std::shared_ptr<TraceSink> sink) : core_(core), sink_(std::move(sink)) {}
-  uint64_t queue_register(const Ring& ring, uint32_t offset) const;
+  Result<void> add_ring(uint32_t slot, uint64_t registers, uint32_t bytes);
+  Result<void> set_mode(uint64_t engine, uint32_t mode) const;
   Result<void> set_modes(uint32_t mode);
   void read(Ring& ring);
   void acknowledge(Ring& ring);

@@ -13,6 +13,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/device/core_launch.h"
+#include "runtime/model/stream_facts.h"
 
 namespace neuron::runtime {
 
@@ -23,6 +24,8 @@ class ModelCollectives : public RankWatch {
   // "rank 3 waits in all_reduce ... (2 of 5) for data of rank 7": what the CC cores do now. CC
   // cores that do not wait are left out. `busy`: a CC core is inside a collective.
   virtual std::string describe(bool& busy) const = 0;
+  // Of each CC core that the model uses.
+  virtual std::vector<StreamFacts> facts() const = 0;
   // To be called after a failure of any program on this core: the ranks no longer agree about
   // credits. Ranks that wait for this one are told why.
   virtual void give_up(const std::string& sentence) = 0;

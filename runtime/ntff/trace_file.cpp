@@ -2,6 +2,7 @@
 #include "runtime/ntff/trace_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -53,18 +54,46 @@ std::span<const uint8_t> bytes_of(const T& value) {
   return {reinterpret_cast<const uint8_t*>(&value), sizeof(value)};
 }
 
+// Makes this the only writer of a regular file, and empties it. The lock belongs to the open file,
+// so it tells apart two writers of one process, and ends with the writer.
+Result<void> take_alone(int file, const std::string& path) {
+  struct stat status = {};
+  if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return fail(NRT_INVALID,
+                "the profile '{}' is being written by another profile, of this process or another "
+                "one; stop that one first, or name another file",
+                path);
+  }
+  if (::ftruncate(file, 0) == 0) return {};
+  return fail_with_errno(NRT_INVALID, errno, "cannot write the profile '{}'", path);
+}
+
 }  // namespace
 
 Result<TraceFileWriter> TraceFileWriter::create(const std::string& path, Existing existing) {
   // Without O_NONBLOCK, opening a FIFO would wait for a reader.
-  const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK |
-                    (existing == Existing::kRefused ? O_EXCL : 0);
+  const int flags =
+      O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (existing == Existing::kRefused ? O_EXCL : 0);
   base::FileDescriptor file(base::above_standard_streams(::open(path.c_str(), flags, 0666)));
   if (!file) return fail_with_errno(NRT_INVALID, errno, "cannot write the profile '{}'", path);
+  NEURON_CHECK(take_alone(file.get(), path));
   TraceFileWriter writer(path, std::move(file));
   writer.put(bytes_of(FileHeader{}));
   NEURON_CHECK(writer.finish());
   return writer;
+}
+
+void TraceFileWriter::discard() {
+  struct stat status = {}, named = {};
+  // The name may lead to another file by now.
+  const bool ours = file_ && ::fstat(file_.get(), &status) == 0 && S_ISREG(status.st_mode) &&
+                    ::stat(path_.c_str(), &named) == 0 && named.st_ino == status.st_ino &&
+                    named.st_dev == status.st_dev;
+  if (ours) ::unlink(path_.c_str());
+  file_ = base::FileDescriptor();
+  waiting_.clear();
+  state_ = fail(NRT_FAILURE, "the profile '{}' was given up", path_);
 }
 
 Result<void> TraceFileWriter::finish() {
@@ -73,9 +102,17 @@ Result<void> TraceFileWriter::finish() {
     const ssize_t done = ::write(file_.get(), bytes.data(), bytes.size());
     if (done < 0 && errno == EINTR) continue;
     if (done <= 0) {
-      state_ = fail_with_errno(NRT_RESOURCE, errno, "the profile '{}' could not be written", path_);
+      const int reason = errno;
+      const uint64_t there = reached_;
+      if (reached_ == 0) discard();
+      state_ = fail_with_errno(
+          NRT_RESOURCE, reason,
+          "the profile '{}' could not be written: {} bytes of it are in the file; make room "
+          "there, or name a file elsewhere",
+          path_, there);
       break;
     }
+    reached_ += static_cast<uint64_t>(done);
     bytes = bytes.subspan(static_cast<size_t>(done));
   }
   waiting_.clear();
@@ -220,10 +257,17 @@ Result<std::optional<Chunk>> TraceFileReader::next(uint32_t kinds) {
     cut_ = got != sizeof(header);
     if (cut_) return std::optional<Chunk>();
     if ((kinds >> std::min(header.kind, 31u) & 1) != 0) break;
-    if (header.stored > kLargestChunk) break;  // refused below
+    if (header.stored > kLargestChunk || header.kind == 0) break;  // refused below
     NEURON_TRY(whole, skip(header.stored));
     cut_ = !whole;
     if (cut_) return std::optional<Chunk>();
+  }
+  // A hole in a file reads as zeros, as many as its size says.
+  if (header.kind == 0) {
+    return fail(NRT_INVALID,
+                "the profile '{}' is damaged: at byte {}, where a chunk should begin, there are "
+                "zeros; copy the file again from where it was written",
+                path_, place);
   }
   const bool deflated = (header.flags & kDeflated) != 0;
   if (header.stored > kLargestChunk || header.bytes > kLargestChunk ||

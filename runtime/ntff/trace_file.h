@@ -9,11 +9,14 @@
 //   kModel      JSON: what was profiled, where, and the names of semaphores, queues and files
 //   kCode       the 128-byte instructions of an engine, as they lay in HBM
 //   kLines      struct TraceLine: which debug id is which line
-//   kEntries    struct neuron_notification, as the device wrote them into one ring
+//   kEntries    struct neuron_notification, as the device wrote them into one ring; rings from
+//               kCollectiveRing on are those of the CC cores
 //   kExecution  JSON: one execution, whose entries are all in front of this chunk; with "same_as"
 //   (from
 //               version 2 on), one whose entries and counts are those of that execution of the part
 //   kSystem     JSON: events and samples of a host (files of inspect sessions)
+//   kStream     JSON: the collectives of a CC core
+//   kNotes      struct StreamNote: what each instruction of a CC core is for
 //   kEnd        JSON: totals. A file without it was not ended, and is read up to where it ends.
 // A later version may add kinds, which older readers skip, and keys, which they ignore.
 // Callers: the runtime's profiles, neuron-profile. Thread-safe: one thread a file. Owns the file's
@@ -45,7 +48,13 @@ enum class ChunkKind : uint32_t {
   kExecution = 5,
   kEnd = 6,
   kSystem = 7,
+  kStream = 8,
+  kNotes = 9,
 };
+
+// The ring of CC core k of the core is kCollectiveRing + k.
+inline constexpr uint32_t kCollectiveRing = 16;
+inline constexpr uint32_t kMostStreams = 4;
 
 // Sets of kinds. Kinds of later versions are in but(), not in only().
 constexpr uint32_t only(ChunkKind kind) { return 1u << static_cast<uint32_t>(kind); }
@@ -64,6 +73,17 @@ struct TraceLine {
   uint32_t column = 0;
 };
 
+// What an instruction of a CC core is for; the numbers are those of ccom_device_note_t.
+struct StreamNote {
+  uint32_t action = 0;
+  uint32_t wait = 0;
+  uint32_t collective = 0;
+  uint32_t peer = 0;
+  uint32_t wait_peer = 0;
+  uint32_t reserved = 0;
+  uint64_t bytes = 0;
+};
+
 struct Chunk {
   ChunkKind kind = ChunkKind::kModel;  // or a number that this version does not know
   ChunkPlace place;
@@ -77,6 +97,8 @@ struct Chunk {
 class TraceFileWriter {
  public:
   enum class Existing : uint8_t { kReplaced, kRefused };
+  // Fails for a file that another writer has, under whatever name. A file of which not even the
+  // first bytes can be written is removed.
   static runtime::Result<TraceFileWriter> create(const std::string& path,
                                                  Existing existing = Existing::kReplaced);
 
@@ -91,6 +113,8 @@ class TraceFileWriter {
   TraceFileWriter(TraceFileWriter&&) = default;
   TraceFileWriter& operator=(TraceFileWriter&&) = delete;
   ~TraceFileWriter() { (void)finish(); }
+  // Removes the file, of which nothing is wanted. Later writes fail.
+  void discard();
   const std::string& path() const { return path_; }
   uint64_t bytes_written() const { return written_; }
 
@@ -116,6 +140,7 @@ class TraceFileWriter {
   std::unique_ptr<z_stream_s, EndDeflation> deflation_;
   runtime::Result<void> state_;
   uint64_t written_ = 0;
+  uint64_t reached_ = 0;  // bytes that are in the file
 };
 
 class TraceFileReader {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/profile/continuous_profile.h"
 
-#include <filesystem>
-
 #include "runtime/base/log.h"
 #include "runtime/device/core_trace.h"
 #include "runtime/device/core_turn.h"
 #include "runtime/model/loaded_model.h"
 #include "runtime/profile/execution_chunk.h"
+#include "runtime/profile/profile_series.h"
 #include "runtime/profile/program_chunks.h"
+#include "runtime/profile/stream_chunks.h"
 
 namespace neuron::runtime {
 namespace {
@@ -49,6 +49,7 @@ class LastExecution final : public TraceSink {
   // `part`: 0, or 1 for the second physical core of the virtual one.
   Result<void> write(ntff::TraceFileWriter& file, uint32_t part) const {
     NEURON_CHECK(write_program(file, part, *model_, core_.index()));
+    NEURON_CHECK(write_streams(file, part, *model_));
     for (uint32_t slot = 0; slot < entries_.size(); ++slot) {
       const auto& list = entries_[slot];
       constexpr size_t kPiece = 16384;
@@ -65,7 +66,7 @@ class LastExecution final : public TraceSink {
 
  private:
   Core& core_;
-  std::array<std::vector<neuron_notification>, NEURON_NQ_COUNT> entries_;
+  std::array<std::vector<neuron_notification>, kTracedRings> entries_;
   size_t count_ = 0, missing_ = 0;
   bool ended_ = true;
   TracedExecution execution_;
@@ -114,37 +115,12 @@ Result<void> ContinuousProfile::start(Session& session) {
   return started;
 }
 
-namespace {
-
-// A file of the next number. A name that exists, of an earlier process perhaps, is passed over.
-Result<ntff::TraceFileWriter> next_file(const std::string& folder, uint32_t vnc, uint32_t& number) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    return fail(NRT_INVALID, "the folder '{}' for profiles cannot be made: {}", folder,
-                error.message());
-  }
-  // bounded: by the files that there are.
-  for (;; ++number) {
-    const std::string path = format("{}/profile_nc_{}_session_{}.ntff", folder, vnc, number);
-    const auto type = std::filesystem::symlink_status(path, error).type();
-    if (type != std::filesystem::file_type::not_found && type != std::filesystem::file_type::none) {
-      continue;
-    }
-    auto file = ntff::TraceFileWriter::create(path, ntff::TraceFileWriter::Existing::kRefused);
-    // Another process may have taken the name meanwhile.
-    if (file || !std::filesystem::exists(path, error)) return file;
-  }
-}
-
-}  // namespace
-
 Result<void> ContinuousProfile::save(Session& session, uint32_t vnc,
                                      const std::string& output_dir) {
+  NEURON_TRY(most, ProfileSeries::limit());
   NEURON_TRY(core, session.core(vnc));
   NEURON_TRY(turn, CoreTurn::take(*core));
   Kept kept;
-  uint32_t number = 0;
   {
     const std::lock_guard lock(mutex_);
     const auto found = kept_.find(core->index());
@@ -153,7 +129,6 @@ Result<void> ContinuousProfile::save(Session& session, uint32_t vnc,
                   "continuous profiling does not run; call nrt_profile_continuous_start");
     }
     kept = found->second;
-    number = saved_[{output_dir, vnc}];
   }
   const auto* model = static_cast<const LoadedModel*>(core->current_model);
   if (!kept[0]->is_of(model)) {
@@ -164,7 +139,17 @@ Result<void> ContinuousProfile::save(Session& session, uint32_t vnc,
   }
   // The second core takes part in executions of models for two.
   if (kept.size() == 2 && !kept[1]->is_of(model->second())) kept.pop_back();
-  NEURON_TRY(file, next_file(output_dir, vnc, number));
+  const ProfileSeries series(output_dir, vnc);
+  NEURON_TRY(file, series.next());
+  if (auto written = write(kept, file); !written) {
+    file.discard();
+    return written;
+  }
+  series.trim(most);
+  return {};
+}
+
+Result<void> ContinuousProfile::write(const Kept& kept, ntff::TraceFileWriter& file) {
   uint64_t lost = 0;
   for (uint32_t part = 0; part < kept.size(); ++part) {
     NEURON_CHECK(kept[part]->write(file, part));
@@ -172,11 +157,7 @@ Result<void> ContinuousProfile::save(Session& session, uint32_t vnc,
   }
   NEURON_CHECK(
       file.write(ntff::ChunkKind::kEnd, {}, format(R"({{"executions":1,"lost":{}}})", lost)));
-  NEURON_CHECK(file.finish());
-  // In the turn of the core, so no other thread has saved the same number.
-  const std::lock_guard lock(mutex_);
-  saved_[{output_dir, vnc}] = number + 1;
-  return {};
+  return file.finish();
 }
 
 Result<void> ContinuousProfile::stop() {

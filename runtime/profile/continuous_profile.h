@@ -12,9 +12,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "runtime/ntff/trace_file.h"
 #include "runtime/session/session.h"
 
 namespace neuron::runtime {
@@ -29,8 +29,8 @@ class ContinuousProfile final : public SessionPart {
   ~ContinuousProfile() override;
 
   Result<void> start(Session& session);
-  // Writes <dir>/profile_nc_<vnc>_session_<n>.ntff, n counting up over all files that the folder
-  // has: nothing is overwritten.
+  // Writes the next file of the core's series in the folder, and removes the oldest ones if there
+  // are more than the environment allows.
   Result<void> save(Session& session, uint32_t vnc, const std::string& output_dir);
   Result<void> stop();
 
@@ -38,6 +38,7 @@ class ContinuousProfile final : public SessionPart {
   enum class State : uint8_t { kOff, kChanging, kOn };
   // Of each physical core of a virtual one.
   using Kept = std::vector<std::shared_ptr<LastExecution>>;
+  static Result<void> write(const Kept& kept, ntff::TraceFileWriter& file);
   // Ends the recordings of these cores, taking their turns.
   static void end(const std::vector<Core*>& cores);
 
@@ -45,7 +46,6 @@ class ContinuousProfile final : public SessionPart {
   State state_ = State::kOff;
   std::map<uint32_t, Kept> kept_;  // by the cores' numbers
   std::vector<Core*> cores_;
-  std::map<std::pair<std::string, uint32_t>, uint32_t> saved_;  // next number, by folder and core
 };
 
 }  // namespace neuron::runtime

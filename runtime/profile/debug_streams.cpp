@@ -6,11 +6,21 @@
 
 namespace neuron::runtime {
 
-DebugStreams::~DebugStreams() {
-  for (auto& [descriptor, notes] : streams_) {
-    notes->stop();
-    notes->core().notes.reset();
+namespace {
+
+// Takes the rings of a stream from both physical cores.
+void end(Core& core) {
+  for (Core* part : {&core, core.peer.get()}) {
+    if (part == nullptr || part->notes == nullptr) continue;
+    part->notes->stop();
+    part->notes.reset();
   }
+}
+
+}  // namespace
+
+DebugStreams::~DebugStreams() {
+  for (auto& [descriptor, notes] : streams_) end(notes->core());
 }
 
 Result<int> DebugStreams::connect(Core& core) {
@@ -21,6 +31,14 @@ Result<int> DebugStreams::connect(Core& core) {
                 core.index());
   }
   NEURON_TRY(notes, CoreNotes::create(core, room));
+  if (core.peer != nullptr) {
+    auto second = CoreNotes::create_second(*core.peer, notes);
+    if (!second) {
+      notes->stop();
+      return second.error();
+    }
+    core.peer->notes = std::move(*second);
+  }
   core.notes = notes;
   const std::lock_guard lock(mutex_);
   const int descriptor = notes->descriptor();
@@ -43,8 +61,7 @@ Result<void> DebugStreams::close(int descriptor) {
   if (streams_.erase(descriptor) == 0 || core.notes != notes) {
     return fail(NRT_INVALID, "descriptor {} was closed meanwhile", descriptor);
   }
-  core.notes.reset();
-  notes->stop();
+  end(core);
   return {};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The debug streams of a session, by the descriptor that a client polls.
+// The debug streams of a session, by the descriptor that a client polls: one for each virtual core,
+// with what the programs of all its physical cores say.
 // Callers: nrt_debug_client_*. Thread-safe: all functions. Closing the session ends the streams.
 // Fails: NRT_INVALID for a core that has a client, or a descriptor that is no stream.
 #ifndef RUNTIME_PROFILE_DEBUG_STREAMS_H

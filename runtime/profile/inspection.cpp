@@ -220,6 +220,8 @@ std::optional<Inspection::Begun> Inspection::profile_for(Session& session, Loade
 std::optional<Inspection::Begun> Inspection::before_execution(Session& session,
                                                               LoadedModel& model) {
   std::optional<Begun> begun;
+  // Requests of a queue may outlive their model, and then fail.
+  if (model.retired()) return std::nullopt;
   {
     const std::lock_guard lock(mutex_);
     if (state_ != State::kOn) return std::nullopt;

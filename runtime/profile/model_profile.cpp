@@ -7,6 +7,7 @@
 #include "runtime/device/core_trace.h"
 #include "runtime/profile/execution_chunk.h"
 #include "runtime/profile/program_chunks.h"
+#include "runtime/profile/stream_chunks.h"
 
 namespace neuron::runtime {
 namespace {
@@ -39,6 +40,7 @@ class ProfileSink final : public TraceSink {
   void ended(const TracedExecution& execution) override {
     lost_ = execution.lost;
     if (!is_ours()) return;
+    write_streams_once();
     if (repeats_the_last(execution)) {
       note(file_->write(ChunkKind::kExecution, {.part = part_, .index = 0},
                         repeated_execution_text(execution, last_index_)));
@@ -67,6 +69,12 @@ class ProfileSink final : public TraceSink {
                        kept.size() * sizeof(neuron_notification)}));
     std::swap(kept, written_[slot]);
     kept.clear();
+  }
+  void write_streams_once() {
+    if (has_streams_) return;
+    const Result<bool> written = write_streams(*file_, part_, model_);
+    if (!written) return note(written.error());
+    has_streams_ = *written;
   }
   // Executions of one program are often alike to the picosecond. Then the entries are in the file
   // once, since writing them takes longer than executing a short program.
@@ -101,10 +109,11 @@ class ProfileSink final : public TraceSink {
   std::shared_ptr<TraceFileWriter> file_;
   const uint32_t part_;
   const LoadedModel& model_;
-  using Entries = std::array<std::vector<neuron_notification>, NEURON_NQ_COUNT>;
-  Entries entries_;         // of this execution
-  Entries written_;         // what was written last of each ring
-  bool in_pieces_ = false;  // some of this execution's entries are in the file already
+  using Entries = std::array<std::vector<neuron_notification>, kTracedRings>;
+  Entries entries_;           // of this execution
+  Entries written_;           // what was written last of each ring
+  bool has_streams_ = false;  // what the CC cores are for is in the file
+  bool in_pieces_ = false;    // some of this execution's entries are in the file already
   // The last execution whose entries are in the file, and all of them in written_.
   bool has_last_ = false;
   TracedExecution last_;
@@ -125,18 +134,26 @@ Result<std::unique_ptr<ModelProfile>> ModelProfile::start(LoadedModel& model,
   }
   NEURON_TRY(file, TraceFileWriter::create(path));
   profile->file_ = std::make_shared<TraceFileWriter>(std::move(file));
+  // A profile that does not begin leaves no file.
+  auto begun = profile->begin();
+  if (begun) return profile;
+  profile->file_->discard();
+  return begun.error();
+}
+
+Result<void> ModelProfile::begin() {
   uint32_t number = 0;
-  for (LoadedModel* part : {&model, model.second()}) {
+  for (LoadedModel* part : {&model_, model_.second()}) {
     if (part == nullptr) continue;
-    NEURON_CHECK(write_program(*profile->file_, number, *part, model.core().index()));
-    auto sink = std::make_shared<ProfileSink>(profile->file_, number, *part);
+    NEURON_CHECK(write_program(*file_, number, *part, model_.core().index()));
+    auto sink = std::make_shared<ProfileSink>(file_, number, *part);
     NEURON_TRY(trace, CoreTrace::create(part->core(), sink));
     part->core().trace = std::move(trace);
-    profile->cores_.push_back(&part->core());
-    profile->sinks_.push_back(std::move(sink));
+    cores_.push_back(&part->core());
+    sinks_.push_back(std::move(sink));
     ++number;
   }
-  return profile;
+  return {};
 }
 
 ModelProfile::~ModelProfile() {

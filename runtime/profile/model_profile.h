@@ -36,6 +36,7 @@ class ModelProfile {
   const std::string& path() const { return path_; }
 
  private:
+  Result<void> begin();
   ModelProfile(LoadedModel& model, std::string path) : model_(model), path_(std::move(path)) {}
 
   LoadedModel& model_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/profile/profiles.h"
 
+#include <filesystem>
+
 #include "runtime/base/log.h"
 #include "runtime/device/core_turn.h"
 
@@ -9,6 +11,13 @@ namespace {
 
 void tell(const Result<void>& result) {
   if (!result) log_error(LogComponent::kNrt, "{}", result.error().sentence);
+}
+
+// Of a file that there may not be yet.
+std::string canonical(const std::string& path) {
+  std::error_code error;
+  const auto full = std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
+  return error ? path : full.string();
 }
 
 }  // namespace
@@ -20,26 +29,28 @@ Profiles::~Profiles() {
 }
 
 Result<void> Profiles::start(LoadedModel& model, const std::string& path) {
+  const std::string name = canonical(path);
   {
     // Null while it begins: a model on another core may ask for the same file meanwhile.
     const std::lock_guard lock(mutex_);
-    if (!profiles_.try_emplace(path).second) {
+    if (!profiles_.try_emplace(name).second) {
       return fail(NRT_INVALID, "a profile is being written to '{}' already; stop it first", path);
     }
   }
   auto profile = ModelProfile::start(model, path);
   const std::lock_guard lock(mutex_);
   if (profile) {
-    profiles_[path] = std::move(*profile);
+    profiles_[name] = std::move(*profile);
     return {};
   }
-  profiles_.erase(path);
+  profiles_.erase(name);
   return profile.error();
 }
 
 std::unique_ptr<ModelProfile> Profiles::remove(const std::string& path) {
+  const std::string name = canonical(path);
   const std::lock_guard lock(mutex_);
-  const auto found = profiles_.find(path);
+  const auto found = profiles_.find(name);
   if (found == profiles_.end() || found->second == nullptr) return nullptr;
   std::unique_ptr<ModelProfile> profile = std::move(found->second);
   profiles_.erase(found);
@@ -47,10 +58,11 @@ std::unique_ptr<ModelProfile> Profiles::remove(const std::string& path) {
 }
 
 Result<void> Profiles::stop(const std::string& path) {
+  const std::string name = canonical(path);
   Core* core = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = profiles_.find(path);
+    const auto found = profiles_.find(name);
     if (found != profiles_.end() && found->second != nullptr) core = &found->second->model().core();
   }
   // Its core outlives the session's models, so the turn can be taken without the lock.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The profiles that a session writes now, by the name of their file.
+// The profiles that a session writes now, by their file, however its name is spelled.
 // Callers: nrt_profile_*, nrt_unload. Thread-safe: all functions; those that stop a profile need
 // the turn of its core, and take it unless they say that the caller has it. Owns the profiles;
 // closing the session ends them, so that their files are whole.
@@ -35,8 +35,8 @@ class Profiles final : public SessionPart {
   // Null if there is none.
   std::unique_ptr<ModelProfile> remove(const std::string& path);
 
-  std::mutex mutex_;  // profiles_
-  std::map<std::string, std::unique_ptr<ModelProfile>> profiles_;
+  std::mutex mutex_;                                               // profiles_
+  std::map<std::string, std::unique_ptr<ModelProfile>> profiles_;  // by canonical path
 };
 
 }  // namespace neuron::runtime

@@ -75,7 +75,7 @@ void declare_view(tools::CommandLine& line, ViewWishes& wishes) {
       .with_default();
   view.option("--output-file", wishes.file, "where to; - is standard output").value_name("FILE");
   view.option("--table", wishes.table, "of --output-format csv")
-      .one_of({"instruction", "dma", "semaphore", "path"})
+      .one_of({"instruction", "dma", "semaphore", "collective", "cc", "link", "path"})
       .with_default();
   view.option("--data-path", wishes.data_path, "where --output-format parquet makes its folders")
       .value_name("FOLDER")

@@ -39,12 +39,13 @@ perfetto :: A trace for ui.perfetto.dev, by default ntff.pftrace. Events of the 
 own, number 64, which a snapshot pairs with the host's at the doorbell.
 
 parquet, db :: Tables of the published schema 7.4.0 in FOLDER/profiles/global/NAME@latest, or in the folder that
-`--output-file` names: Instruction, DmaPacketAggregated, SemaphoreUpdate, OpcodeSummary, Summary, Metadata,
+`--output-file` names: Instruction, DmaPacketAggregated, SemaphoreUpdate, CcOp, CcInstruction, CcStream, OpcodeSummary, Summary, Metadata,
 ExecutionInfo, NeffHeader, Warning, and SchemaFields, which lists the fields of all. Tables of these names that
 an earlier view left in the folder go; other files stay. What no emulated core measures is null, or 0 or empty
 where the schema says that every row has it.
 
-csv :: One of these tables: `--table instruction`, `dma`, `semaphore`, or `path`, the steps of the
+csv :: One of these tables: `--table instruction`, `dma`, `semaphore`; `collective`, each run of a collective;
+`cc`, the instructions of collective cores; `link`, the transfers to other ranks; or `path`, the steps of the
 critical path.)"},
            {"THE CRITICAL PATH",
             R"(It is walked backwards from the end of the execution: from an instruction to what ended its wait (a

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inspect sessions that end while something else goes on, and what they must not lose.
+#include <dlfcn.h>
+#include <nrt/nrt_async.h>
 #include <nrt/nrt_async_sendrecv.h>
 #include <nrt/nrt_profile.h>
 #include <nrt/nrt_sys_trace.h>
@@ -12,6 +14,7 @@
 #include "tests/support/eventually.h"
 #include "tests/support/files.h"
 #include "tests/support/free_port.h"
+#include "tests/system/api/async_support.h"
 #include "tests/system/api/support.h"
 #include "tools/compiler/program_builder/program.h"
 #include "tools/neuron-profile/trace/profile.h"
@@ -110,6 +113,74 @@ TEST_F(Inspect, AWholeSessionHasAFileForEachTurnOfAModelOnItsCore) {
     EXPECT_EQ(told_by(profiles[n]), expected[n]);
   }
 }
+
+// As programs of both epochs of the asynchronous interface call it.
+using Schedule = NRT_STATUS (*)(nrt_model_t*, const nrt_tensor_set_t*, nrt_tensor_set_t*, int,
+                                void*, nrta_seq_t*);
+struct Epoch {
+  const char* version;  // of the symbol
+  bool tracks;          // failures go to a tracker, not to a word
+};
+
+class InspectQueues : public Inspect, public ::testing::WithParamInterface<Epoch> {
+ protected:
+  void SetUp() override {
+    Inspect::SetUp();
+    schedule_ = reinterpret_cast<Schedule>(
+        dlvsym(RTLD_DEFAULT, "nrta_execute_schedule", GetParam().version));
+    ASSERT_NE(schedule_, nullptr);
+  }
+  // A function of the older epoch, which the header of the newer one does not declare.
+  template <class Function>
+  static Function old(const char* name) {
+    return reinterpret_cast<Function>(dlvsym(RTLD_DEFAULT, name, "NRT_2.0.0"));
+  }
+  // So many executions of the model, in its queue at once.
+  void run(Loaded& loaded, size_t count) {
+    void* tracker = nullptr;
+    ASSERT_EQ(old<NRT_STATUS (*)(uint32_t, void**)>("nrta_error_tracker_create")(0, &tracker),
+              NRT_SUCCESS)
+        << nrt_open_last_error();
+    std::vector<Status> words(count);
+    nrta_seq_t seq = 0;
+    for (Status& status : words) {
+      void* where = GetParam().tracks ? tracker : &status.word;
+      ASSERT_EQ(schedule_(loaded.model, loaded.inputs, loaded.outputs, 0, where, &seq), NRT_SUCCESS)
+          << nrt_open_last_error();
+    }
+    ASSERT_TRUE(finish(seq));
+    old<void (*)(void*)>("nrta_error_tracker_destroy")(tracker);
+  }
+
+ private:
+  Schedule schedule_ = nullptr;
+};
+
+TEST_P(InspectQueues, ExecutionsThatWereScheduledAreInTheProfilesOfASession) {
+  Loaded add(small_add());
+  Loaded softmax(small_softmax());
+  ASSERT_EQ(begin({.devices = "session"}), NRT_SUCCESS) << nrt_open_last_error();
+  run(add, 5);
+  run(softmax, 1);
+  ASSERT_EQ(nrt_inspect_stop(), NRT_SUCCESS) << nrt_open_last_error();
+  const auto profiles = files(".ntff");
+  ASSERT_EQ(profiles.size(), 2u);
+  EXPECT_EQ(told_by(profiles[0]), std::pair(std::string("small_add"), size_t{5}));
+  EXPECT_EQ(told_by(profiles[1]), std::pair(std::string("small_softmax"), size_t{1}));
+}
+
+TEST_P(InspectQueues, TheFirstExecutionOfAModelHasAProfileIfItWasScheduled) {
+  Loaded add(small_add());
+  ASSERT_EQ(begin(), NRT_SUCCESS) << nrt_open_last_error();
+  run(add, 4);
+  ASSERT_EQ(nrt_inspect_stop(), NRT_SUCCESS) << nrt_open_last_error();
+  const auto profiles = files(".ntff");
+  ASSERT_EQ(profiles.size(), 1u);
+  EXPECT_EQ(told_by(profiles[0]), std::pair(std::string("small_add"), size_t{1}));
+}
+
+INSTANTIATE_TEST_SUITE_P(EachEpoch, InspectQueues,
+                         ::testing::Values(Epoch{"NRT_2.0.0", true}, Epoch{"NRT_3.0.0", false}));
 
 TEST_F(Inspect, ALaterSessionLeavesTheFilesOfAnEarlierOneAlone) {
   ASSERT_EQ(begin(), NRT_SUCCESS);

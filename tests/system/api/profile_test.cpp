@@ -263,10 +263,55 @@ TEST_F(ProfileApi, ContinuousProfilingOverwritesNoFileOfAnEarlierProcess) {
   nrt_profile_continuous_options_free(options);
   EXPECT_EQ(read_file(earlier), "of an earlier one");
   for (const char* name :
-       {"kept/profile_nc_0_session_0.ntff", "kept/profile_nc_0_session_2.ntff",
-        "kept/profile_nc_0_session_3.ntff", "other/profile_nc_0_session_0.ntff"}) {
+       {"kept/profile_nc_0_session_2.ntff", "kept/profile_nc_0_session_3.ntff",
+        "kept/profile_nc_0_session_4.ntff", "other/profile_nc_0_session_0.ntff"}) {
     EXPECT_TRUE(read(path(name)).ended()) << name;
   }
+}
+
+TEST_F(ProfileApi, ContinuousProfilingLeavesNoMoreFilesThanTheEnvironmentAllows) {
+  const std::string other = folder_.write("kept/profile_nc_1_session_0.ntff", "of another core");
+  nrt_profile_continuous_options_t* options = nullptr;
+  ASSERT_EQ(nrt_profile_continuous_options_allocate(&options), NRT_SUCCESS);
+  ASSERT_EQ(nrt_profile_continuous_options_set_output_dir(options, path("kept").c_str()),
+            NRT_SUCCESS);
+  const Setting most("NEURON_OPEN_PROFILE_FILES", "2");
+  ASSERT_EQ(nrt_profile_continuous_start(options), NRT_SUCCESS) << nrt_open_last_error();
+  Loaded add(small_add());
+  for (int n = 0; n < 4; ++n) {
+    ASSERT_EQ(add.run(), NRT_SUCCESS);
+    ASSERT_EQ(nrt_profile_continuous_save(0, options), NRT_SUCCESS) << nrt_open_last_error();
+  }
+  ASSERT_EQ(nrt_profile_continuous_stop(), NRT_SUCCESS);
+  nrt_profile_continuous_options_free(options);
+  EXPECT_EQ(read_file(other), "of another core");
+  for (const int gone : {0, 1}) {
+    EXPECT_FALSE(std::filesystem::exists(
+        path("kept/profile_nc_0_session_" + std::to_string(gone) + ".ntff")))
+        << gone;
+  }
+  for (const int kept : {2, 3}) {
+    EXPECT_TRUE(read(path("kept/profile_nc_0_session_" + std::to_string(kept) + ".ntff")).ended())
+        << kept;
+  }
+}
+
+TEST_F(ProfileApi, AFileHasOneProfileHoweverItsNameIsSpelled) {
+  Loaded add(small_add());
+  Loaded softmax(small_softmax(), 1);
+  ASSERT_EQ(nrt_profile_start(add.model, path("p.ntff").c_str()), NRT_SUCCESS)
+      << nrt_open_last_error();
+  std::filesystem::create_symlink("p.ntff", path("soft.ntff"));
+  std::filesystem::create_hard_link(path("p.ntff"), path("hard.ntff"));
+  std::filesystem::create_directory(path("folder"));
+  for (const char* name : {"p.ntff", "./p.ntff", "folder/../p.ntff", "soft.ntff", "hard.ntff"}) {
+    EXPECT_EQ(nrt_profile_start(softmax.model, path(name).c_str()), NRT_INVALID) << name;
+    EXPECT_THAT(nrt_open_last_error(), HasSubstr("being written")) << name;
+  }
+  ASSERT_EQ(add.run(), NRT_SUCCESS);
+  ASSERT_EQ(nrt_profile_stop(path("folder/../soft.ntff").c_str()), NRT_SUCCESS)
+      << nrt_open_last_error();
+  EXPECT_EQ(read(path("hard.ntff")).parts()[0].executions.size(), 1u);
 }
 
 // Bytes in use; 0 where a sanitizer has its own allocator.

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chips of generation 3: how their cores are counted, and models on one and on two physical cores.
+#include <nrt/ndebug_stream.h>
 #include <nrt/nrt_profile.h>
 
+#include <cstdlib>
+#include <cstring>
 #include <functional>
+#include <map>
 
 #include "runtime/neff/container.h"
 #include "runtime/neff/neff_writer.h"
@@ -278,6 +282,45 @@ TEST_F(Trn2, RunsTwoProgramsThatSwapTilesAndMeetAtABarrier) {
     ASSERT_EQ(nrt_execute_repeat(model.model, model.inputs, model.outputs, 30), NRT_SUCCESS)
         << nrt_open_last_error();
   }
+}
+
+TEST_F(Trn2, ADebugStreamHasWhatTheProgramsOfBothPhysicalCoresSay) {
+  init();
+  const auto talk = [](builder::Program& program, uint32_t number) {
+    isa::Instruction says;
+    says.opcode = NEURON_OP_NOTIFY;
+    says.engines = 1u << NEURON_ENGINE_POOL;
+    says.scalar0 = {number, NEURON_SCALAR_IMMEDIATE, NEURON_DTYPE_U32, 0, 0};
+    program.raw(builder::Engine::kPool, says);
+  };
+  builder::Program first("talking", 3), second("talking", 3);
+  talk(first, 11);
+  talk(second, 22);
+  first.physical_cores(2, &second);
+  const auto neff = first.build();
+  ASSERT_TRUE(neff) << neff.error().sentence;
+  Loaded model(*neff, 1);
+  int stream = -1;
+  ASSERT_EQ(nrt_debug_client_connect(1, &stream), NRT_SUCCESS) << nrt_open_last_error();
+  std::map<uint32_t, std::string> said;
+  ASSERT_EQ(model.run(), NRT_SUCCESS) << nrt_open_last_error();
+  for (int n = 0; n < 2; ++n) {
+    ndebug_stream_event_header_t header{};
+    void* payload = nullptr;
+    ASSERT_EQ(nrt_debug_client_read_one_event(stream, &header, &payload), NRT_SUCCESS) << n;
+    const auto* print = static_cast<ndebug_stream_payload_debug_tensor_read_t*>(payload);
+    uint32_t number = 0;
+    std::memcpy(&number, static_cast<char*>(payload) + sizeof(*print), sizeof(number));
+    EXPECT_EQ(print->logical_nc_id, 1u);
+    said[number] = print->prefix;
+    std::free(payload);
+  }
+  // By the driver's map of cores.
+  EXPECT_THAT(said[11], HasSubstr("notify of Pool of physical core 6"));
+  EXPECT_THAT(said[22], HasSubstr("notify of Pool of physical core 7"));
+  nrt_debug_client_connect_close(stream);
+  EXPECT_EQ(model.run(), NRT_SUCCESS) << "nobody listens any more";
+  ASSERT_EQ(nrt_debug_client_connect(1, &stream), NRT_SUCCESS) << "both cores are free again";
 }
 
 TEST_F(Trn2, NamesTheCoreWhoseOtherOneNeverComes) {

@@ -7,9 +7,11 @@
 #include <boost/json/parse.hpp>
 #include <cmath>
 #include <filesystem>
+#include <map>
 
 #include "tests/support/files.h"
 #include "tests/support/process.h"
+#include "tools/compiler/program_builder/program.h"
 #include "tools/neuron-profile/parquet/table_writer.h"
 
 namespace neuron::profile {
@@ -18,6 +20,7 @@ namespace {
 namespace json = boost::json;
 using testing::HasSubstr;
 
+constexpr const char* kNoRegistry = "npm or its registry cannot be reached";
 const std::string kScripts = std::string(NEURON_SOURCE_DIR) + "/tests/system/profile/";
 
 class ParquetTables : public testing::Test {
@@ -33,6 +36,15 @@ class ParquetTables : public testing::Test {
   }
   json::value by_python(const std::string& folder) {
     return parsed({"python3", kScripts + "parquet_reader.py", folder});
+  }
+  // The folder of a package of npm; empty if the registry cannot be reached.
+  static std::string fetched(const std::string& package) {
+    const test::Run run =
+        test::run({"python3", kScripts + "fetch_package.py", kScripts + "parquet_packages.tsv",
+                   package, test::built("npm")},
+                  {}, std::chrono::minutes(2));
+    EXPECT_TRUE(run.ending == 0 || run.ending == 3) << run.output;
+    return run.ending == 0 ? run.output.substr(0, run.output.find('\n')) : std::string();
   }
   void capture() {
     const test::Run run = test::run({test::built("bin/neuron-profile"), "capture", "-n",
@@ -147,19 +159,12 @@ TEST_F(ParquetTables, SchemaFieldsDescribesEveryFieldAsItsFileHasIt) {
 }
 
 TEST_F(ParquetTables, HyparquetReadsWhatTheReaderFromTheDefinitionReads) {
-  const std::string packages = test::built("npm");
-  const test::Run fetched = test::run({"python3", kScripts + "fetch_package.py",
-                                       kScripts + "parquet_packages.tsv", "hyparquet", packages},
-                                      {}, std::chrono::minutes(2));
-  if (fetched.ending == 3) {
-    GTEST_SKIP() << "npm or its registry cannot be reached: " << fetched.output;
-  }
-  ASSERT_EQ(fetched.ending, 0) << fetched.output;
+  const std::string package = fetched("hyparquet");
+  if (package.empty()) GTEST_SKIP() << kNoRegistry;
   capture();
   ASSERT_EQ(view("--output-format parquet --output-file tables").ending, 0);
   const std::string folder = folder_.path("tables");
   const json::value expected = by_python(folder);
-  const std::string package = fetched.output.substr(0, fetched.output.find('\n'));
   const json::value found = parsed({"node", kScripts + "hyparquet_reader.mjs", package, folder});
   ASSERT_EQ(found.as_object().size(), expected.as_object().size());
   size_t compared = 0;
@@ -180,6 +185,88 @@ TEST_F(ParquetTables, HyparquetReadsWhatTheReaderFromTheDefinitionReads) {
     }
   }
   EXPECT_GT(compared, 10'000u);
+}
+
+// Elements of 16 bits side by side are copied in a performance mode, those of 32 bits are not.
+TEST_F(ParquetTables, InstructionHasThePerformanceModeOfEach) {
+  builder::Program program("modes", 3);
+  const builder::Tile narrow = program.sbuf("narrow", 128, 1024, NEURON_DTYPE_BF16);
+  const builder::Tile other = program.sbuf("other", 128, 1024, NEURON_DTYPE_BF16);
+  const builder::Tile wide = program.sbuf("wide", 128, 1024, NEURON_DTYPE_F32);
+  const builder::Tile sum = program.sbuf("sum", 128, 1024, NEURON_DTYPE_F32);
+  program.memset(builder::Engine::kPool, narrow.all(), 1);
+  program.memset(builder::Engine::kPool, wide.all(), 1);
+  program.tensor_copy(builder::Engine::kDve, other.all(), narrow.all());
+  program.tensor_tensor(builder::Engine::kDve, sum.all(), wide.all(), NEURON_ALU_ADD, wide.all());
+  const auto neff = program.build();
+  ASSERT_TRUE(neff) << neff.error().sentence;
+  folder_.write("modes.neff", *neff);
+  const test::Run run =
+      test::run({test::built("bin/neuron-profile"), "capture", "-n", folder_.path("modes.neff"),
+                 "-s", file()},
+                {{"NEURON_EMULATOR", "trn2.3xlarge"}, {"NEURON_LOGICAL_NC_CONFIG", "1"}});
+  ASSERT_EQ(run.ending, 0) << run.output;
+  ASSERT_EQ(view("--output-format parquet --output-file tables").ending, 0);
+  const json::value tables = by_python(folder_.path("tables"));
+  const json::value& columns = tables.at("Instruction").at("columns");
+  std::map<std::string, json::value> modes;
+  for (size_t n = 0; n < columns.at("opcode").as_array().size(); ++n) {
+    if (columns.at("engine").at(n) != "Vector") continue;
+    modes[std::string(columns.at("opcode").at(n).as_string())] =
+        columns.at("performance_mode").at(n);
+  }
+  EXPECT_EQ(modes["TENSOR_COPY"], "4x");
+  EXPECT_TRUE(modes["TENSOR_TENSOR"].is_null());
+}
+
+// DuckDB with what it needs, as npm would lay it out; each package is checked by the list.
+TEST_F(ParquetTables, DuckDbAnswersQuestionsAboutTheEvents) {
+  for (const char* package : {"@duckdb/node-api", "@duckdb/node-bindings",
+                              "@duckdb/node-bindings-linux-x64", "detect-libc"}) {
+    const std::string unpacked = fetched(package);
+    if (unpacked.empty()) GTEST_SKIP() << kNoRegistry;
+    const std::filesystem::path link = folder_.path("node_modules/" + std::string(package));
+    std::filesystem::create_directories(link.parent_path());
+    // Copied, because node looks for packages beside the place that a link leads to.
+    std::filesystem::copy(unpacked, link, std::filesystem::copy_options::recursive);
+  }
+  capture();
+  ASSERT_EQ(view("--output-format parquet --output-file tables").ending, 0);
+  const std::string at = "'" + folder_.path("tables") + "/";
+  const json::value answers = parsed(
+      {"node", kScripts + "duckdb_reader.mjs", folder_.path("node_modules"),
+       "select count(*), sum(duration_ns), count(distinct engine) from " + at +
+           "Instruction.parquet' where opcode = 'MATMUL'",
+       "select count(*) from (select table_name from " + at +
+           "SchemaFields.parquet' group by table_name)",
+       "select sum(transfer_bytes), max(end_ts) from " + at + "DmaPacketAggregated.parquet'",
+       "select s.total_time, m.profile_schema_version from " + at + "Summary.parquet' s, " + at +
+           "Metadata.parquet' m",
+       "select count(*) from " + at + "SemaphoreUpdate.parquet' where update_source is null"});
+  const json::value tables = by_python(folder_.path("tables"));
+  const json::value& instructions = tables.at("Instruction").at("columns");
+  int64_t products = 0, time = 0;
+  for (size_t n = 0; n < instructions.at("opcode").as_array().size(); ++n) {
+    if (instructions.at("opcode").at(n) != "MATMUL") continue;
+    ++products;
+    time += instructions.at("duration_ns").at(n).as_int64();
+  }
+  ASSERT_GT(products, 4);
+  EXPECT_EQ(number(answers.at(0).at(0).at(0)), static_cast<double>(products));
+  EXPECT_EQ(number(answers.at(0).at(0).at(1)), static_cast<double>(time));
+  EXPECT_EQ(number(answers.at(0).at(0).at(2)), 1) << "all are of the Tensor engine";
+  EXPECT_EQ(number(answers.at(1).at(0).at(0)), static_cast<double>(parquet::tables().size()));
+  int64_t bytes = 0;
+  for (const auto& value :
+       tables.at("DmaPacketAggregated").at("columns").at("transfer_bytes").as_array()) {
+    bytes += value.as_int64();
+  }
+  EXPECT_EQ(number(answers.at(2).at(0).at(0)), static_cast<double>(bytes));
+  EXPECT_FLOAT_EQ(
+      static_cast<float>(number(answers.at(3).at(0).at(0))),
+      static_cast<float>(number(tables.at("Summary").at("columns").at("total_time").at(0))));
+  EXPECT_EQ(answers.at(3).at(0).at(1), "7.4.0");
+  EXPECT_EQ(number(answers.at(4).at(0).at(0)), 0);
 }
 
 // Every kind of field, with and without values, over the ends of row groups.

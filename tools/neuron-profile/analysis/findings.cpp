@@ -27,7 +27,8 @@ std::string source_of(const Program& program, const Timeline& timeline, uint32_t
     ++counts[update.source == NEURON_ENGINE_DMA ? "DMA " + program.queue_name(update.queue)
              : update.source < NEURON_CORE_ENGINES
                  ? std::string("the ") + engine_name(update.source) + " engine"
-                 : std::string("the host")];
+             : update.source == NEURON_ENGINE_CC ? std::string("a collective core")
+                                                 : std::string("the host")];
   }
   const auto most =
       std::max_element(counts.begin(), counts.end(),
@@ -50,6 +51,7 @@ class Judge {
     judge_small_descriptors();
     judge_dma_starts();
     judge_idle_engines();
+    judge_collectives();
     judge_roofline();
     judge_setup();
     std::stable_sort(result_.findings.begin(), result_.findings.end(),
@@ -188,6 +190,37 @@ class Judge {
                   source.empty() ? "" : ", which " + source + " changes"),
            "", 0});
     }
+  }
+
+  // The rank that the CC cores wait for most.
+  void judge_collectives() {
+    const Collectives& all = sum_.collectives;
+    const CollectiveTotals* longest = nullptr;
+    std::pair<uint32_t, uint32_t> which;
+    for (const auto& [key, totals] : all.operations) {
+      if (longest != nullptr && totals.time <= longest->time) continue;
+      longest = &totals;
+      which = key;
+    }
+    if (longest == nullptr || share(all.active, sum_.total) < 0.05) return;
+    const Stream* stream = program_.stream(which.first);
+    std::string sentence =
+        format("Collectives run {} of the time ({}); most of it {} ({} times, {} in all).",
+               share_text(all.active, sum_.total), time_text(all.active),
+               stream->collectives[which.second].name, longest->runs, time_text(longest->time));
+    const auto most =
+        std::max_element(longest->waited_by_rank.begin(), longest->waited_by_rank.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    std::string advice;
+    if (most != longest->waited_by_rank.end() && share(most->second, longest->time) >= 0.2) {
+      sentence += format(" In it, rank {} waits {} for rank {}.", stream->rank,
+                         time_text(most->second), most->first);
+      advice = format(
+          "Look at the profile of rank {}: what it does before it sends is what this "
+          "rank waits for.",
+          most->first);
+    }
+    result_.findings.push_back({"collectives", std::move(sentence), std::move(advice), 0});
   }
 
   void judge_roofline() {

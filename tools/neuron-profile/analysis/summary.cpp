@@ -11,7 +11,7 @@ class Accumulator final : public Visitor {
  public:
   // `end`: of the execution; what the engines do behind it is none of it.
   Accumulator(Summary& summary, const Program& program, uint64_t end)
-      : sum_(summary), program_(program), end_(end) {}
+      : sum_(summary), program_(program), end_(end), collectives_(summary.collectives, program) {}
 
   void instruction(const InstructionEvent& e) override {
     ++sum_.events;
@@ -42,8 +42,14 @@ class Accumulator final : public Visitor {
     sum_.last = std::max(sum_.last, e.end);
   }
 
+  void stream_instruction(const StreamEvent& e) override {
+    ++sum_.events;
+    collectives_.stream_instruction(e);
+  }
+
   void transfer(const TransferEvent& e) override {
     ++sum_.events;
+    collectives_.transfer(e);
     const uint64_t time = e.end - e.begin;
     QueueTotals& queue = sum_.queues[e.queue];
     ++queue.transfers;
@@ -79,6 +85,7 @@ class Accumulator final : public Visitor {
     for (auto& [number, busy] : queue_busy_) sum_.queues[number].active = busy.total();
     sum_.active = any_.total();
     sum_.dma_active = dma_.total();
+    collectives_.finish();
   }
 
  private:
@@ -91,6 +98,7 @@ class Accumulator final : public Visitor {
   // DMA engines end their transfers in any order, and rings come one behind the other.
   std::map<unsigned, CoveredTime> queue_busy_;
   CoveredTime dma_, any_;
+  CollectivesVisitor collectives_;
 };
 
 double seconds(uint64_t ps) { return static_cast<double>(ps) * 1e-12; }
@@ -263,6 +271,21 @@ std::vector<Metric> metrics_of(const Profile& profile, uint32_t part, const Summ
   const Totals activate = opcode(NEURON_ENGINE_ACTIVATION, NEURON_OP_ACTIVATE);
   count("activate_instruction_count", activate.count);
   real("activate_instruction_time", seconds(activate.time));
+  const Collectives& cc = s.collectives;
+  count("cc_op_count", cc.count);
+  real("cc_op_time", seconds(cc.time));
+  real("cc_op_active_time", seconds(cc.active));
+  real("cc_op_active_time_percent", share(cc.active, s.total));
+  StreamTotals cores;
+  for (const auto& [number, stream] : cc.streams) {
+    cores.instructions += stream.instructions;
+    cores.time += stream.time;
+    cores.active += stream.active;
+  }
+  count("cc_cores_instruction_count", cores.instructions);
+  real("cc_cores_instruction_time", seconds(cores.time));
+  real("cc_cores_instruction_active_time", seconds(cores.active));
+  real("cc_cores_instruction_active_time_percent", share(cores.active, s.total));
   return list;
 }
 

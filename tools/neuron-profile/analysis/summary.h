@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tools/neuron-profile/analysis/busy_time.h"
+#include "tools/neuron-profile/analysis/collectives.h"
 #include "tools/neuron-profile/analysis/covered_time.h"
 #include "tools/neuron-profile/analysis/machine.h"
 #include "tools/neuron-profile/trace/profile.h"
@@ -64,6 +65,7 @@ struct Summary {
   std::map<std::pair<unsigned, unsigned>, Totals> opcodes;  // engine, opcode
   std::array<std::unordered_map<uint32_t, InstructionTotals>, NEURON_CORE_ENGINES> instructions;
   std::map<unsigned, QueueTotals> queues;
+  Collectives collectives;
   QueueTotals all_queues() const;
   uint64_t hbm_bytes() const { return hbm_read + hbm_write; }
 };

@@ -16,6 +16,7 @@ class Collector final : public Visitor {
   void transfer(const TransferEvent& e) override {
     keep(timeline_.transfers[e.dma_engine % kDmaEngines], e);
   }
+  void stream_instruction(const StreamEvent& e) override { keep(timeline_.streams[e.stream], e); }
   void update(const UpdateEvent& e) override { keep(timeline_.updates[e.cell], e); }
 
  private:
@@ -31,6 +32,7 @@ class Collector final : public Visitor {
   }
 
   static uint64_t time_of(const InstructionEvent& e) { return e.end; }
+  static uint64_t time_of(const StreamEvent& e) { return e.end; }
   static uint64_t time_of(const TransferEvent& e) { return e.end; }
   static uint64_t time_of(const UpdateEvent& e) { return e.time; }
 
@@ -47,6 +49,7 @@ class Collector final : public Visitor {
       };
       for (auto& list : timeline_.instructions) trim(list);
       for (auto& list : timeline_.transfers) trim(list);
+      for (auto& list : timeline_.streams) trim(list);
       for (auto& [cell, list] : timeline_.updates) trim(list);
     }
   }

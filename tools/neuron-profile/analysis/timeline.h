@@ -22,7 +22,8 @@ struct Timeline {
 
   std::array<std::vector<InstructionEvent>, NEURON_CORE_ENGINES> instructions;  // in program order
   std::array<std::vector<TransferEvent>, kDmaEngines> transfers;                // by end
-  std::unordered_map<uint32_t, std::vector<UpdateEvent>> updates;  // of a cell, by time
+  std::unordered_map<uint32_t, std::vector<UpdateEvent>> updates;    // of a cell, by time
+  std::array<std::vector<StreamEvent>, ntff::kMostStreams> streams;  // of CC cores, in their order
   bool whole = true;
 
   static Result<Timeline> read(Profile& profile, uint32_t part, size_t execution,

@@ -19,7 +19,7 @@ using runtime::format;
 // A field of a row: its name, and its value as JSON has it.
 using Field = std::pair<const char*, std::string>;
 using Row = std::vector<Field>;
-enum class Table : uint8_t { kInstruction, kDma, kSemaphore, kPath };
+enum class Table : uint8_t { kInstruction, kDma, kSemaphore, kStream, kLink, kCollective, kPath };
 using UseRow = std::function<void(const Row&)>;
 
 // Nanoseconds, to the picosecond.
@@ -47,11 +47,44 @@ class Rows final : public Visitor {
           {"setup", program_.is_setup(e.engine, e.pc) ? "true" : "false"},
           {"nki_source_location", known.line},
           {"elements", std::to_string(e.elements)},
+          {"performance_mode", e.speed == 1 ? "\"\"" : format("\"{}x\"", e.speed)},
           {"evt_wait_time_ns", nanoseconds(static_cast<int64_t>(e.wait))},
           {"waited_for", e.wait == 0 ? "\"\"" : json_string(program_.cell(e.wait_cell))}});
   }
 
+  void stream_instruction(const StreamEvent& e) override {
+    if (table_ != Table::kStream) return;
+    const Stream* stream = program_.stream(e.stream);
+    const ntff::StreamNote* note = program_.note(e.stream, e.pc);
+    const bool sent = note != nullptr && sends(*note);
+    const bool waited = note != nullptr && waits_for_rank(*note);
+    use_({{"timestamp", since_first(e.begin)},
+          {"duration", nanoseconds(static_cast<int64_t>(e.end - e.begin))},
+          {"cc_core", std::to_string(e.stream)},
+          {"opcode", json_string(opcode_name(e.opcode))},
+          {"pc", std::to_string(e.pc)},
+          {"description", json_string(stream != nullptr ? stream->text(e.pc) : "")},
+          {"collective", json_string(stream != nullptr ? stream->collective_name(e.pc) : "")},
+          {"peer", sent ? std::to_string(note->peer) : "-1"},
+          {"bytes", std::to_string(note != nullptr ? note->bytes : 0)},
+          {"evt_wait_time_ns", nanoseconds(static_cast<int64_t>(e.wait))},
+          {"waited_for_rank", waited ? std::to_string(note->wait_peer) : "-1"}});
+  }
+
   void transfer(const TransferEvent& e) override {
+    const ntff::StreamNote* note = e.stream == kNoStream ? nullptr : program_.note(e.stream, e.pc);
+    const bool sent = note != nullptr && sends(*note) && e.writes != 0;
+    if (table_ == Table::kLink && sent) {
+      use_({{"timestamp", since_first(e.begin)},
+            {"duration", nanoseconds(static_cast<int64_t>(e.end - e.begin))},
+            {"peer", std::to_string(note->peer)},
+            {"transfer_size", std::to_string(e.bytes)},
+            {"collective", json_string(program_.stream(e.stream)->collective_name(e.pc))},
+            {"cc_core", std::to_string(e.stream)},
+            {"engine_idx", std::to_string(e.dma_engine)},
+            {"source", json_string(places_text(e.reads))},
+            {"dest", json_string(places_text(e.writes))}});
+    }
     if (table_ != Table::kDma) return;
     const Known& known = known_instruction(e.trigger, e.pc, e.debug, e.opcode);
     use_({{"timestamp", since_first(e.begin)},
@@ -67,6 +100,7 @@ class Rows final : public Visitor {
           {"trigger_engine", known.engine},
           {"trigger_pc", std::to_string(program_.program_counter(e.trigger, e.pc))},
           {"trigger", known.opcode},
+          {"peer", sent ? std::to_string(note->peer) : "-1"},
           {"nki_source_location", known.line}});
   }
 
@@ -121,10 +155,33 @@ void path_rows(const Program& program, const CriticalPath& path, uint64_t first,
   }
 }
 
+void collective_rows(const Program& program, const Summary& summary, const UseRow& use) {
+  for (const CollectiveRun& run : summary.collectives.runs) {
+    const Stream& stream = *program.stream(run.stream);
+    const Collective& of = stream.collectives[run.collective];
+    std::string ranks;
+    for (const uint32_t rank : of.ranks) ranks += (ranks.empty() ? "" : " ") + std::to_string(rank);
+    use({{"timestamp", nanoseconds(static_cast<int64_t>(run.begin - summary.first))},
+         {"duration", nanoseconds(static_cast<int64_t>(run.end - run.begin))},
+         {"collective", json_string(of.name)},
+         {"operation", json_string(of.operation)},
+         {"algorithm", json_string(of.algorithm)},
+         {"num_elements", std::to_string(of.count)},
+         {"dtype", json_string(of.type)},
+         {"cc_core", std::to_string(run.stream)},
+         {"number", std::to_string(run.collective)},
+         {"rank", std::to_string(stream.rank)},
+         {"replica_group", json_string(ranks)}});
+  }
+}
+
 std::optional<Table> table_of(const std::string& name) {
   if (name == "instruction") return Table::kInstruction;
   if (name == "dma") return Table::kDma;
   if (name == "semaphore") return Table::kSemaphore;
+  if (name == "cc") return Table::kStream;
+  if (name == "link") return Table::kLink;
+  if (name == "collective") return Table::kCollective;
   if (name == "path") return Table::kPath;
   return std::nullopt;
 }
@@ -147,6 +204,7 @@ std::string update_source_text(const Program& program, const UpdateEvent& update
   if (update.source == NEURON_ENGINE_DMA) {
     return format("DMA engine {} {}", update.dma_engine, program.queue_name(update.queue));
   }
+  if (update.source == NEURON_ENGINE_CC) return "collective core";
   return update.source < NEURON_CORE_ENGINES ? engine_name(update.source) : "host";
 }
 
@@ -165,7 +223,11 @@ Result<void> write_detail_json(Profile& profile, uint32_t part, size_t execution
              "\"execution\":{},\"dropped_events\":{},\"first_timestamp_offset_ns\":{}}}",
              json_string(program.name), program.uuid, program.core, program.device, execution,
              profile.lost(), nanoseconds(static_cast<int64_t>(summary.first))));
-  for (const char* name : {"instruction", "dma", "semaphore"}) {
+  for (const char* name : {"instruction", "dma", "semaphore", "collective", "cc", "link"}) {
+    const Table table = *table_of(name);
+    const bool of_collectives =
+        table == Table::kCollective || table == Table::kStream || table == Table::kLink;
+    if (of_collectives && program.streams.empty()) continue;
     sink.write(format(",\n\"{}\":[", name));
     bool row_before = false;
     const UseRow use = [&](const Row& row) {
@@ -177,8 +239,12 @@ Result<void> write_detail_json(Profile& profile, uint32_t part, size_t execution
       }
       sink.write(text + "}");
     };
-    Rows rows(program, summary.first, *table_of(name), use);
-    NEURON_CHECK(profile.visit(part, execution, rows));
+    if (table == Table::kCollective) {
+      collective_rows(program, summary, use);
+    } else {
+      Rows rows(program, summary.first, table, use);
+      NEURON_CHECK(profile.visit(part, execution, rows));
+    }
     sink.write("]");
   }
   sink.write("}\n");
@@ -189,8 +255,10 @@ Result<void> write_detail_csv(Profile& profile, uint32_t part, size_t execution,
                               const std::string& name, Sink& sink) {
   const auto table = table_of(name);
   if (!table) {
-    return runtime::fail(
-        NRT_INVALID, "there is no table '{}'; expected instruction, dma, semaphore or path", name);
+    return runtime::fail(NRT_INVALID,
+                         "there is no table '{}'; expected instruction, dma, semaphore, "
+                         "collective, cc, link or path",
+                         name);
   }
   bool row_before = false;
   const UseRow use = [&](const Row& row) {
@@ -215,6 +283,10 @@ Result<void> write_detail_csv(Profile& profile, uint32_t part, size_t execution,
   if (*table == Table::kPath) {
     NEURON_TRY(timeline, Timeline::read(profile, part, execution));
     path_rows(program, critical_path(timeline, program, summary.total), summary.first, use);
+    return sink.close();
+  }
+  if (*table == Table::kCollective) {
+    collective_rows(program, summary, use);
     return sink.close();
   }
   Rows rows(program, summary.first, *table, use);

@@ -14,13 +14,15 @@ namespace neuron::profile {
 
 // "hbm+sbuf": places that a transfer reads or writes (NEURON_PLACE_*); "register" without any.
 std::string places_text(unsigned places);
-// Who has changed a semaphore: "Tensor", "DMA engine 3 queue 1 (a)", "host".
+// Who has changed a semaphore: "Tensor", "DMA engine 3 queue 1 (a)", "collective
+// core", "host".
 std::string update_source_text(const Program& program, const UpdateEvent& update);
 
-// {"summary": [...], "instruction": [...], "dma": [...], "semaphore": [...]}
+// {"summary": [...], "instruction": [...], "dma": [...], "semaphore": [...]}; with collectives also
+// "collective", "cc" (instructions of CC cores) and "link" (transfers to other ranks).
 Result<void> write_detail_json(Profile& profile, uint32_t part, size_t execution, Sink& sink);
 
-// One table: "instruction", "dma", "semaphore" or "path".
+// One table: "instruction", "dma", "semaphore", "collective", "cc", "link" or "path".
 Result<void> write_detail_csv(Profile& profile, uint32_t part, size_t execution,
                               const std::string& name, Sink& sink);
 

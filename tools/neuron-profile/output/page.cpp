@@ -65,7 +65,8 @@ class PageData {
                json_string(a_.findings.bottleneck), json_string(warnings(profile_)), ns(s.total),
                since(0), since(s.total)) +
            "\"engines\":" + engines() + ",\"kinds\":" + kinds() + ",\"places\":" + places() +
-           ",\"queues\":" + queues() + ",\"instructions\":" + instructions() +
+           ",\"queues\":" + queues() + ",\"collectives\":" + collectives() +
+           ",\"links\":" + links() + ",\"instructions\":" + instructions() +
            ",\"findings\":" + findings() + ",\"tracks\":" + tracks + ",\"path\":" + path() +
            ",\"labels\":" + labels_.text() + "}";
   }
@@ -153,6 +154,64 @@ class PageData {
     return list.text();
   }
 
+  std::string collectives() const {
+    List list;
+    for (const auto& [key, totals] : a_.summary.collectives.operations) {
+      const Collective& of = program_.stream(key.first)->collectives[key.second];
+      list.add(format(R"({{"name":{},"algorithm":{},"runs":{},"time":{},"waited":{},"sent":{}}})",
+                      json_string(of.name), json_string(of.algorithm), totals.runs, ns(totals.time),
+                      ns(totals.waited), totals.sent));
+    }
+    return list.text();
+  }
+
+  std::string links() const {
+    List list;
+    for (const auto& [rank, link] : a_.summary.collectives.links) {
+      list.add(format(R"({{"rank":{},"transfers":{},"bytes":{},"active":{},"waited":{}}})", rank,
+                      link.transfers, link.bytes, ns(link.active), ns(link.waited)));
+    }
+    return list.text();
+  }
+
+  // The number of a text that is no instruction of an engine among the labels.
+  size_t plain_label(const std::string& text) {
+    const auto [found, added] = known_.try_emplace({3, 0, 0, text}, known_.size());
+    if (added) labels_.add(json_string(text));
+    return found->second;
+  }
+
+  // Tracks of CC cores, and of the transfers to each other rank.
+  void list_collective_tracks(List& list) {
+    for (const Stream& stream : program_.streams) {
+      List slices;
+      add_slices(slices, a_.timeline.streams[stream.number], 0, [&](const StreamEvent& e) {
+        return plain_label(stream.collective_name(e.pc) + ": " + stream.text(e.pc));
+      });
+      ++tracks_;
+      list.add(
+          format(R"({{"name":"CC core {}","lanes":1,"slices":{}}})", stream.number, slices.text()));
+    }
+    for (const auto& [rank, link] : a_.summary.collectives.links) {
+      List slices;
+      for (unsigned dma = 0; dma < kDmaEngines; ++dma) {
+        std::vector<TransferEvent> events;
+        for (const TransferEvent& e : a_.timeline.transfers[dma]) {
+          const ntff::StreamNote* note =
+              e.stream == kNoStream || e.writes == 0 ? nullptr : program_.note(e.stream, e.pc);
+          if (note != nullptr && sends(*note) && note->peer == rank) events.push_back(e);
+        }
+        add_slices(slices, events, dma, [&](const TransferEvent& e) {
+          return plain_label(format("DMA engine {}, {} to rank {}, {}", dma, bytes_text(e.bytes),
+                                    rank, program_.stream(e.stream)->collective_name(e.pc)));
+        });
+      }
+      ++tracks_;
+      list.add(format(R"({{"name":"to rank {}","lanes":{},"slices":{}}})", rank, kDmaEngines,
+                      slices.text()));
+    }
+  }
+
   // The number of a text among the labels.
   size_t label(unsigned kind, unsigned engine, uint32_t pc, uint32_t debug, unsigned opcode,
                const std::string& more) {
@@ -218,6 +277,7 @@ class PageData {
       list.add(format(R"({{"name":{},"lanes":{},"slices":{}}})",
                       json_string(program_.queue_name(number)), kDmaEngines, slices.text()));
     }
+    list_collective_tracks(list);
     return list.text();
   }
 

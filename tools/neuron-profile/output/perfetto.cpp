@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "tools/neuron-profile/analysis/summary.h"
 #include "tools/neuron-profile/analysis/timeline.h"
 
 namespace neuron::profile {
@@ -56,8 +57,9 @@ constexpr uint64_t kSliceBegin = 1, kSliceEnd = 2, kCounter = 4;
 constexpr uint64_t kRealTime = 1, kDeviceClock = 64;
 
 // Identifiers of tracks.
-constexpr uint64_t kRoot = 1, kHost = 2, kSemaphoreRoot = 3, kEngineFirst = 16, kSetupFirst = 32,
-                   kQueueFirst = 0x1000, kCellFirst = 0x10000;
+constexpr uint64_t kRoot = 1, kHost = 2, kSemaphoreRoot = 3, kLinkRoot = 4, kEngineFirst = 16,
+                   kSetupFirst = 32, kStreamFirst = 48, kRunsFirst = 64, kQueueFirst = 0x1000,
+                   kCellFirst = 0x10000, kLinkFirst = 0x100000000;
 
 class Writer final : public Visitor {
  public:
@@ -102,7 +104,36 @@ class Writer final : public Visitor {
     }
   }
 
+  void stream_instruction(const StreamEvent& e) override {
+    if (known_.insert(kStreamFirst + e.stream).second) {
+      track(kStreamFirst + e.stream, format("CC core {}", e.stream), kRoot);
+    }
+    const Stream* stream = program_.stream(e.stream);
+    Texts texts;
+    if (stream != nullptr) {
+      texts = {{"does", stream->text(e.pc)}, {"collective", stream->collective_name(e.pc)}};
+    }
+    Numbers numbers = {{"pc", e.pc}, {"duration_ps", e.end - e.begin}};
+    if (e.wait != 0) numbers.emplace_back("waited_ps", e.wait);
+    slice(kStreamFirst + e.stream, e.begin / 1000, e.end / 1000, kDeviceClock,
+          opcode_name(e.opcode), texts, numbers,
+          e.opcode == NEURON_OP_DMA_TRIGGER ? flow_of_stream(e.stream, e.pc) : 0);
+  }
+
+  // Runs of collectives, known only when all events have been read.
+  void collectives(const std::vector<CollectiveRun>& runs) {
+    for (const CollectiveRun& run : runs) {
+      if (known_.insert(kRunsFirst + run.stream).second) {
+        track(kRunsFirst + run.stream, format("collectives of CC core {}", run.stream), kRoot);
+      }
+      const Collective& of = program_.stream(run.stream)->collectives[run.collective];
+      slice(kRunsFirst + run.stream, run.begin / 1000, run.end / 1000, kDeviceClock, of.name,
+            {{"algorithm", of.algorithm}}, {{"ranks", of.ranks.size()}});
+    }
+  }
+
   void transfer(const TransferEvent& e) override {
+    if (link(e)) return;
     const uint64_t id = kQueueFirst + e.queue * uint64_t{kDmaEngines} + e.dma_engine;
     if (known_.insert(kQueueFirst - 1 - e.queue).second) {
       track(kQueueFirst - 1 - e.queue, "DMA " + program_.queue_name(e.queue), kRoot);
@@ -114,7 +145,8 @@ class Writer final : public Visitor {
           {{"triggered by",
             format("{} pc {} {}", engine_name(e.trigger), program_.program_counter(e.trigger, e.pc),
                    program_.line(e.trigger, e.debug))}},
-          {{"descriptors", e.descriptors}}, flow_of(e.trigger, e.pc));
+          {{"descriptors", e.descriptors}},
+          e.stream == kNoStream ? flow_of(e.trigger, e.pc) : flow_of_stream(e.stream, e.pc));
   }
 
   void update(const UpdateEvent& e) override {
@@ -142,6 +174,26 @@ class Writer final : public Visitor {
   using Texts = std::vector<std::pair<const char*, std::string>>;
   using Numbers = std::vector<std::pair<const char*, uint64_t>>;
 
+  // A transfer to another rank, which has a track for each DMA engine.
+  bool link(const TransferEvent& e) {
+    const ntff::StreamNote* note =
+        e.stream == kNoStream || e.writes == 0 ? nullptr : program_.note(e.stream, e.pc);
+    if (note == nullptr || !sends(*note)) return false;
+    const uint64_t group = kLinkFirst + note->peer * uint64_t{kDmaEngines + 1};
+    const uint64_t id = group + 1 + e.dma_engine % kDmaEngines;
+    if (known_.insert(kLinkRoot).second) track(kLinkRoot, "links", kRoot);
+    if (known_.insert(group).second) track(group, format("to rank {}", note->peer), kLinkRoot);
+    if (known_.insert(id).second) track(id, format("DMA engine {}", e.dma_engine), group);
+    slice(id, e.begin / 1000, e.end / 1000, kDeviceClock,
+          format("{} B to rank {}", e.bytes, note->peer),
+          {{"collective", program_.stream(e.stream)->collective_name(e.pc)}},
+          {{"bytes", e.bytes}, {"peer", note->peer}}, flow_of_stream(e.stream, e.pc));
+    return true;
+  }
+
+  static uint64_t flow_of_stream(uint32_t stream, uint32_t pc) {
+    return uint64_t{stream + 16} << 32 | pc;
+  }
   static uint64_t flow_of(unsigned engine, uint32_t pc) { return uint64_t{engine + 1} << 32 | pc; }
 
   void put_instruction(const InstructionEvent& e, uint64_t end) {
@@ -152,6 +204,7 @@ class Writer final : public Visitor {
     }
     Numbers numbers = {{"pc", program_.program_counter(e.engine, e.pc)},
                        {"duration_ps", e.end - e.begin}};
+    if (e.speed > 1) texts.emplace_back("performance mode", format("{}x", e.speed));
     if (e.wait != 0) {
       texts.emplace_back("waited for", program_.cell(e.wait_cell));
       numbers.emplace_back("waited_ps", e.wait);
@@ -226,6 +279,10 @@ Result<void> write_perfetto(Profile& profile, uint32_t part, size_t execution, S
   writer.begin(of, execution);
   NEURON_CHECK(profile.visit(part, execution, writer));
   writer.end();
+  if (!of.program.streams.empty()) {
+    NEURON_TRY(summary, summarize(profile, part, execution));
+    writer.collectives(summary.collectives.runs);
+  }
   return sink.close();
 }
 

@@ -97,6 +97,30 @@ std::string queues_table(const Program& program, const Summary& summary) {
   return out;
 }
 
+std::string collectives_table(const Program& program, const Summary& summary) {
+  const Collectives& all = summary.collectives;
+  if (all.operations.empty()) return {};
+  std::string out = format("{:<40} {:>6} {:>11} {:>8} {:>11} {:>10}  {}\n", "COLLECTIVE", "RUNS",
+                           "TIME", "TIME%", "WAITED", "SENT", "ALGORITHM");
+  for (const auto& [key, totals] : all.operations) {
+    const Collective& of = program.stream(key.first)->collectives[key.second];
+    out += format("{:<40} {:>6} {:>11} {:>8} {:>11} {:>10}  {}\n", cut(of.name, 40), totals.runs,
+                  time_text(totals.time), share_text(totals.time, summary.total),
+                  time_text(totals.waited), bytes_text(totals.sent), of.algorithm);
+  }
+  out += format("\n{:<14} {:>11} {:>10} {:>11} {:>10} {:>11}\n", "PEER", "TRANSFERS", "BYTES",
+                "ACTIVE", "RATE", "WAITED FOR");
+  for (const auto& [rank, link] : all.links) {
+    const uint64_t timed = link.bytes - link.network_bytes;
+    const double rate =
+        link.active == 0 ? 0 : static_cast<double>(timed) * 1e3 / static_cast<double>(link.active);
+    out += format("{:<14} {:>11} {:>10} {:>11} {:>5.1f} GB/s {:>11}{}\n", format("rank {}", rank),
+                  link.transfers, bytes_text(link.bytes), time_text(link.active), rate,
+                  time_text(link.waited), link.network_bytes == 0 ? "" : "  over the network");
+  }
+  return out;
+}
+
 std::string instructions_table(const Program& program, const Summary& summary, size_t width) {
   const std::vector<InstructionRow> rows = instructions_by_time(program, summary);
   std::string out = format("{:<7} {:>6} {:>8} {:>11} {:>7} {:>11}  {}\n", "ENGINE", "PC", "COUNT",
@@ -154,6 +178,8 @@ Result<std::string> report_text(Profile& profile, uint32_t part, size_t executio
   out += "\n" + engines_table(summary, path) + "\n" + path_table(path) + "\n";
   const std::string queues = queues_table(program, summary);
   if (!queues.empty()) out += queues + "\n";
+  const std::string collectives = collectives_table(program, summary);
+  if (!collectives.empty()) out += collectives + "\n";
   out += instructions_table(program, summary, width);
   if (!findings.places.empty()) out += "\nWHERE THE CRITICAL PATH IS\n";
   for (const CostlyPlace& place : findings.places) {

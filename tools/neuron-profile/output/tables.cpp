@@ -29,7 +29,8 @@ class Events final : public Visitor {
         first_(first),
         instructions_(parquet::table("Instruction"), folder),
         transfers_(parquet::table("DmaPacketAggregated"), folder),
-        updates_(parquet::table("SemaphoreUpdate"), folder) {}
+        updates_(parquet::table("SemaphoreUpdate"), folder),
+        streams_(parquet::table("CcInstruction"), folder) {}
 
   void instruction(const InstructionEvent& e) override {
     TableWriter& to = instructions_;
@@ -55,6 +56,19 @@ class Events final : public Visitor {
     to.set(i_.wait, ns(static_cast<int64_t>(e.wait)));
     to.set_known(i_.line, known->second.line);
     to.set(i_.elements, e.elements);
+    if (e.speed > 1) to.set_text(i_.mode, e.speed == 2 ? "2x" : "4x");
+    keep(to.end_row());
+  }
+
+  void stream_instruction(const StreamEvent& e) override {
+    TableWriter& to = streams_;
+    const int64_t begin = since_first(e.begin), end = since_first(e.end);
+    const Stream* stream = program_.stream(e.stream);
+    to.set(s_.begin, begin);
+    to.set(s_.end, end);
+    to.set(s_.duration, end - begin);
+    to.set(s_.core, e.stream);
+    to.set_text(s_.description, stream != nullptr ? stream->text(e.pc) : opcode_name(e.opcode));
     keep(to.end_row());
   }
 
@@ -80,6 +94,7 @@ class Events final : public Visitor {
     to.set_known(t_.queue_name, known->second.name);
     to.set_known(t_.queue_type, known->second.type);
     to.set_text(t_.op, opcode_name(e.opcode));
+    if (e.stream != kNoStream) to.set_text(t_.variable, variable_of(e));
     to.set(t_.read, bytes);
     to.set(t_.write, e.writes == 0 ? 0 : bytes);
     to.set(t_.bytes, bytes);
@@ -105,7 +120,7 @@ class Events final : public Visitor {
   Result<size_t> close() {
     NEURON_CHECK(state_);
     size_t tables = 0;
-    for (TableWriter* writer : {&instructions_, &transfers_, &updates_}) {
+    for (TableWriter* writer : {&instructions_, &transfers_, &updates_, &streams_}) {
       NEURON_CHECK(writer->close());
       tables += writer->rows() != 0 ? 1 : 0;
     }
@@ -121,7 +136,8 @@ class Events final : public Visitor {
            track = of.field("timeline_track"), core = of.field("pcore_idx"),
            opcode = of.field("opcode"), operands = of.field("operands"), id = of.field("id"),
            pc = of.field("pc"), wait = of.field("evt_wait_time_ns"),
-           line = of.field("nki_source_location"), elements = of.field("tensor_elements");
+           line = of.field("nki_source_location"), elements = of.field("tensor_elements"),
+           mode = of.field("performance_mode");
   };
   struct TransferFields {
     const parquet::Table& of = parquet::table("DmaPacketAggregated");
@@ -129,10 +145,16 @@ class Events final : public Visitor {
            duration = of.field("duration_ns"), id = of.field("id"), core = of.field("pcore_idx"),
            block = of.field("block_id"), queue = of.field("queue_idx"),
            queue_name = of.field("queue_name"), queue_type = of.field("queue_type"),
-           op = of.field("op"), read = of.field("read_bytes"), write = of.field("write_bytes"),
-           bytes = of.field("transfer_bytes"), rate = of.field("throughput"),
-           source = of.field("source"), dest = of.field("dest"),
+           op = of.field("op"), variable = of.field("variable"), read = of.field("read_bytes"),
+           write = of.field("write_bytes"), bytes = of.field("transfer_bytes"),
+           rate = of.field("throughput"), source = of.field("source"), dest = of.field("dest"),
            semaphore = of.field("semaphore_id");
+  };
+  struct StreamFields {
+    const parquet::Table& of = parquet::table("CcInstruction");
+    size_t begin = of.field("start_ts"), end = of.field("end_ts"),
+           duration = of.field("duration_ns"), core = of.field("core_idx"),
+           description = of.field("description");
   };
   struct UpdateFields {
     const parquet::Table& of = parquet::table("SemaphoreUpdate");
@@ -146,6 +168,15 @@ class Events final : public Visitor {
     uint32_t name, type;
   };
 
+  // What a transfer of a collective is of: "all_reduce of 1024 float32 (add), to rank 1".
+  std::string variable_of(const TransferEvent& e) const {
+    const ntff::StreamNote* note =
+        e.stream == kNoStream || e.writes == 0 ? nullptr : program_.note(e.stream, e.pc);
+    if (note == nullptr) return {};
+    const std::string name = program_.stream(e.stream)->collective_name(e.pc);
+    return sends(*note) ? name + ", to rank " + std::to_string(note->peer) : name;
+  }
+
   int64_t since_first(uint64_t time) const { return ns(static_cast<int64_t>(time - first_)); }
   void keep(const Result<void>& result) {
     if (state_ && !result) state_ = result;
@@ -153,10 +184,11 @@ class Events final : public Visitor {
 
   const Program& program_;
   const uint64_t first_;
-  TableWriter instructions_, transfers_, updates_;
+  TableWriter instructions_, transfers_, updates_, streams_;
   const InstructionFields i_;
   const TransferFields t_;
   const UpdateFields u_;
+  const StreamFields s_;
   std::map<std::pair<unsigned, uint32_t>, Known> known_;
   std::map<unsigned, KnownQueue> queues_;
   Result<void> state_;
@@ -206,6 +238,46 @@ Result<size_t> write_opcodes(const Summary& summary, const std::string& folder) 
         }
         return {};
       });
+}
+
+Result<size_t> write_collectives(const Program& program, const Summary& summary,
+                                 const std::string& folder) {
+  return write_small("CcOp", folder, [&](TableWriter& to, const parquet::Table& t) -> Result<void> {
+    for (const CollectiveRun& run : summary.collectives.runs) {
+      const Collective& of = program.stream(run.stream)->collectives[run.collective];
+      const auto since = [&](uint64_t time) {
+        return ns(static_cast<int64_t>(time - summary.first));
+      };
+      std::string ranks;
+      for (const uint32_t r : of.ranks) ranks += (ranks.empty() ? "" : ",") + std::to_string(r);
+      to.set(t.field("start_ts"), since(run.begin));
+      to.set(t.field("end_ts"), since(run.end));
+      to.set(t.field("duration_ns"), since(run.end) - since(run.begin));
+      to.set_text(t.field("operation"), of.operation);
+      to.set_text(t.field("algorithm"), of.algorithm);
+      to.set(t.field("num_elements"), static_cast<int64_t>(of.count));
+      to.set_text(t.field("dtype"), of.type);
+      to.set(t.field("op_id"), run.collective);
+      to.set(t.field("stream_id"), run.stream);
+      to.set(t.field("stream_index"), run.stream);
+      to.set_text(t.field("replica_group"), "[" + ranks + "]");
+      NEURON_CHECK(to.end_row());
+    }
+    return {};
+  });
+}
+
+Result<size_t> write_streams(const Program& program, const std::string& folder) {
+  return write_small("CcStream", folder,
+                     [&](TableWriter& to, const parquet::Table& t) -> Result<void> {
+                       for (const Stream& stream : program.streams) {
+                         to.set(t.field("stream_id"), stream.number);
+                         to.set(t.field("stream_index"), stream.number);
+                         to.set_text(t.field("cc_core_ids"), std::to_string(stream.number));
+                         NEURON_CHECK(to.end_row());
+                       }
+                       return {};
+                     });
 }
 
 Result<size_t> write_metadata(const Profile& profile, const Part& part, const Execution& execution,
@@ -346,6 +418,7 @@ Result<size_t> write_tables(Profile& profile, uint32_t part, size_t execution,
   size_t count = tables;
   for (auto&& written :
        {write_summary(profile, part, summary, folder), write_opcodes(summary, folder),
+        write_collectives(of.program, summary, folder), write_streams(of.program, folder),
         write_metadata(profile, of, of.executions[execution], folder),
         write_execution(of, execution, folder), write_neff(of.program, folder),
         write_warnings(profile, folder), write_schema(folder)}) {

@@ -42,6 +42,18 @@ constexpr TableText kTables[] = {
      "write_offset!:str write_steps!:str is_transpose_mode:bool transpose_element_size:str "
      "transpose_shape:str transpose_from_shape:str transpose_to_shape:str "
      "transpose_unroll_factor:str trigger:i64 completion:i64"},
+    {"CcOp", "A collective, from its go to its end on this rank.",
+     "start_ts!:i64/nanoseconds end_ts!:i64/nanoseconds duration_ns!:i64/nanoseconds "
+     "operation!:str algorithm!:str num_elements!:i64 dtype!:str op_id!:i64 stream_id!:i64 "
+     "stream_index!:i64 trigger_engine!:str input_size:i64/bytes output_size:i64/bytes "
+     "algorithm_bandwidth:f32/bytes_per_second bus_bandwidth:f32/bytes_per_second "
+     "trigger_start_ts:i64/nanoseconds cc_trigger_start_delay:i64/nanoseconds "
+     "replica_group_id:i64 replica_group:str"},
+    {"CcInstruction", "One executed instruction of a collective core.",
+     "start_ts!:i64/nanoseconds end_ts!:i64/nanoseconds duration_ns!:i64/nanoseconds "
+     "core_idx!:i64 description!:str trigger_engine:str trigger_start_ts:i64/nanoseconds"},
+    {"CcStream", "A sequence of collectives, and the collective cores that execute it.",
+     "stream_id!:i64 stream_index!:i64 cc_core_ids!:str"},
     {"SemaphoreUpdate", "A change of a semaphore or event.",
      "timestamp!:i64/nanoseconds id!:str value!:i32 update_source:str "
      "double_set_or_clear:bool update_mode:i32 update_operation_type:str "

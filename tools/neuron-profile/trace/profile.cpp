@@ -64,6 +64,9 @@ class Decoder {
     const uint32_t kind = entry.word >> NEURON_NW_KIND_SHIFT & 0xF;
     if (kind == NEURON_NK_OVERFLOW) return visitor_.gap(slot, entry.info[0]);
     if (slot < NEURON_CORE_ENGINES) return instruction(slot, kind, entry);
+    if (slot >= ntff::kCollectiveRing && slot < ntff::kCollectiveRing + ntff::kMostStreams) {
+      return stream_instruction(slot - ntff::kCollectiveRing, kind, entry);
+    }
     if (slot == NEURON_NQ_SLOT_SEMAPHORE && kind == NEURON_NK_SEMAPHORE) return update(entry);
     if (slot == NEURON_NQ_SLOT_TRANSFER && kind == NEURON_NK_TRANSFER) return transfer(entry);
   }
@@ -90,13 +93,32 @@ class Decoder {
     next.pc = entry.pc;
     next.debug = entry.debug;
     next.elements = entry.info[2] >> 8;
+    const uint32_t mode = entry.info[2] & 0xFF;
+    next.speed = mode == 2 || mode == 4 ? static_cast<uint8_t>(mode) : 1;
     next.opcode = opcode_of(entry);
     next.engine = static_cast<uint8_t>(slot);
     visitor_.instruction(next);
     next = {};
   }
 
+  void stream_instruction(uint32_t stream, uint32_t kind, const neuron_notification& entry) {
+    StreamEvent& next = next_of_stream_[stream];
+    if (kind == NEURON_NK_WAIT) {
+      const uint64_t wait = uint64_t{entry.info[2]} << 32 | entry.info[1];
+      next.wait += std::min<uint64_t>(wait, entry.time);
+    }
+    if (kind != NEURON_NK_TRACE) return;
+    next.end = entry.time;
+    next.begin = entry.time - std::min<uint64_t>(entry.time, entry.info[0]);
+    next.pc = entry.pc;
+    next.opcode = opcode_of(entry);
+    next.stream = static_cast<uint8_t>(stream);
+    visitor_.stream_instruction(next);
+    next = {};
+  }
+
   void transfer(const neuron_notification& entry) {
+    const bool collective = engine_of(entry) == NEURON_ENGINE_CC;
     visitor_.transfer(
         {.begin = entry.time - std::min<uint64_t>(entry.time, entry.info[2]),
          .end = entry.time,
@@ -109,7 +131,8 @@ class Decoder {
          .queue = static_cast<uint8_t>(entry.info[0] & 0xF),
          .descriptors = static_cast<uint8_t>(entry.word >> NEURON_NW_CODE_SHIFT),
          .reads = static_cast<uint8_t>(entry.info[0] >> 16 & 0xF),
-         .writes = static_cast<uint8_t>(entry.info[0] >> (16 + NEURON_PLACE_WRITE_SHIFT) & 0xF)});
+         .writes = static_cast<uint8_t>(entry.info[0] >> (16 + NEURON_PLACE_WRITE_SHIFT) & 0xF),
+         .stream = collective ? static_cast<uint8_t>(entry.info[0] >> 24 & 0xF) : kNoStream});
   }
 
   void update(const neuron_notification& entry) {
@@ -127,6 +150,7 @@ class Decoder {
 
   Visitor& visitor_;
   std::array<InstructionEvent, NEURON_CORE_ENGINES> next_;
+  std::array<StreamEvent, ntff::kMostStreams> next_of_stream_;
 };
 
 }  // namespace
@@ -146,18 +170,44 @@ Result<Profile> Profile::read(base::FileDescriptor descriptor, std::string path)
 }
 
 Result<void> Profile::check_size(const Chunk& chunk) {
-  const bool code = chunk.kind == ChunkKind::kCode || chunk.kind == ChunkKind::kLines;
+  const bool code = chunk.kind == ChunkKind::kCode || chunk.kind == ChunkKind::kLines ||
+                    chunk.kind == ChunkKind::kNotes;
   if (code) code_bytes_ += chunk.bytes.size();
-  const size_t most = code                              ? kMostCode
-                      : chunk.kind == ChunkKind::kModel ? kMostDescription
-                      : chunk.kind == ChunkKind::kExecution || chunk.kind == ChunkKind::kEnd
-                          ? kMostExecution
-                          : SIZE_MAX;
+  const size_t most =
+      code                                                                   ? kMostCode
+      : chunk.kind == ChunkKind::kModel || chunk.kind == ChunkKind::kStream  ? kMostDescription
+      : chunk.kind == ChunkKind::kExecution || chunk.kind == ChunkKind::kEnd ? kMostExecution
+                                                                             : SIZE_MAX;
   const uint64_t size = code ? code_bytes_ : chunk.bytes.size();
   if (size <= most) return {};
   return fail(NRT_INVALID,
               "the profile '{}' is damaged: it has {} of {} bytes or more, and at most {} are read",
               path(), code ? "instructions and lines" : "a description", size, most);
+}
+
+// A description of a CC core that the file has already takes the place of the earlier one.
+Result<void> Profile::take_stream(Program& program, const Chunk& chunk) {
+  const auto found =
+      std::find_if(program.streams.begin(), program.streams.end(),
+                   [&](const Stream& stream) { return stream.number == chunk.place.index; });
+  if (chunk.kind == ChunkKind::kNotes) {
+    if (found != program.streams.end()) found->take_notes(chunk.bytes);
+    return {};
+  }
+  auto stream = Stream::parse(chunk.text());
+  if (!stream) return stream.error().with("the profile '{}' is damaged", path());
+  if (stream->number != chunk.place.index || stream->number >= ntff::kMostStreams) {
+    return fail(NRT_INVALID,
+                "the profile '{}' is damaged: it describes collective core {} in the place of {}, "
+                "and a core has at most {}",
+                path(), stream->number, chunk.place.index, ntff::kMostStreams);
+  }
+  if (found != program.streams.end()) {
+    *found = std::move(*stream);
+  } else {
+    program.streams.push_back(std::move(*stream));
+  }
+  return {};
 }
 
 Result<void> Profile::scan() {
@@ -185,7 +235,8 @@ Result<void> Profile::scan() {
       continue;
     }
     const bool known = chunk.kind == ChunkKind::kExecution || chunk.kind == ChunkKind::kCode ||
-                       chunk.kind == ChunkKind::kLines;
+                       chunk.kind == ChunkKind::kLines || chunk.kind == ChunkKind::kStream ||
+                       chunk.kind == ChunkKind::kNotes;
     if (!known) continue;
     if (chunk.place.part >= parts_.size()) {
       return fail(NRT_INVALID,
@@ -198,6 +249,10 @@ Result<void> Profile::scan() {
       if (!execution) return execution.error().with("the profile '{}' is damaged", path());
       lost_ = std::max(lost_, execution->lost);
       part.executions.push_back(*execution);
+      continue;
+    }
+    if (chunk.kind == ChunkKind::kStream || chunk.kind == ChunkKind::kNotes) {
+      NEURON_CHECK(take_stream(part.program, chunk));
       continue;
     }
     if (chunk.place.index >= part.program.engines.size()) continue;

@@ -20,6 +20,7 @@
 namespace neuron::profile {
 
 inline constexpr uint32_t kNoCell = UINT32_MAX;
+inline constexpr uint8_t kNoStream = UINT8_MAX;
 
 // An instruction that an engine has executed.
 struct InstructionEvent {
@@ -33,6 +34,17 @@ struct InstructionEvent {
   uint32_t elements = 0;  // of each partition
   uint16_t opcode = 0;
   uint8_t engine = 0;
+  uint8_t speed = 1;  // 2 or 4: in a performance mode that makes it so many times as fast
+};
+
+// An instruction that a CC core has executed. Program::note() says what it is for.
+struct StreamEvent {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t wait = 0;  // before it
+  uint32_t pc = 0;
+  uint16_t opcode = 0;
+  uint8_t stream = 0;  // number of the CC core
 };
 
 // Neighbouring descriptors of one queue of one DMA engine.
@@ -49,6 +61,7 @@ struct TransferEvent {
   uint8_t descriptors = 0;  // those that update semaphores do not count
   uint8_t reads = 0;        // NEURON_PLACE_*
   uint8_t writes = 0;
+  uint8_t stream = kNoStream;  // of the CC core that rang
 };
 
 // A semaphore or event that has changed.
@@ -67,6 +80,7 @@ class Visitor {
  public:
   virtual ~Visitor() = default;
   virtual void instruction(const InstructionEvent&) {}
+  virtual void stream_instruction(const StreamEvent&) {}
   virtual void transfer(const TransferEvent&) {}
   virtual void update(const UpdateEvent&) {}
   // So many events of the ring are missing here.
@@ -111,6 +125,7 @@ class Profile {
   explicit Profile(ntff::TraceFileReader file) : file_(std::move(file)) {}
   Result<void> scan();
   Result<void> check_size(const ntff::Chunk& chunk);
+  Result<void> take_stream(Program& program, const ntff::Chunk& chunk);
 
   ntff::TraceFileReader file_;
   std::vector<Part> parts_;

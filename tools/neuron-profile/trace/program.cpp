@@ -115,6 +115,18 @@ std::string Program::cell(uint32_t cell) const {
   return number;
 }
 
+const Stream* Program::stream(uint32_t number) const {
+  for (const Stream& stream : streams) {
+    if (stream.number == number) return &stream;
+  }
+  return nullptr;
+}
+
+const ntff::StreamNote* Program::note(uint32_t number, uint32_t pc) const {
+  const Stream* found = stream(number);
+  return found != nullptr ? found->note(pc) : nullptr;
+}
+
 const Queue* Program::queue(uint32_t number) const {
   for (const Queue& queue : queues) {
     if (queue.number == number) return &queue;
@@ -124,7 +136,11 @@ const Queue* Program::queue(uint32_t number) const {
 
 std::string Program::queue_name(uint32_t number) const {
   const Queue* found = queue(number);
-  return "queue " + std::to_string(number) + (found != nullptr ? " (" + found->name + ")" : "");
+  const std::string name = found != nullptr ? found->name
+                           : number == NEURON_DMA_QUEUE_COLLECTIVES && !streams.empty()
+                               ? "collectives"
+                               : "";
+  return "queue " + std::to_string(number) + (name.empty() ? "" : " (" + name + ")");
 }
 
 const char* engine_name(unsigned engine) {

@@ -13,9 +13,11 @@
 #include <vector>
 
 #include "driver/isa/instruction.h"
+#include "hw/address_map.h"
 #include "hw/isa.h"
 #include "runtime/base/error.h"
 #include "runtime/ntff/trace_file.h"
+#include "tools/neuron-profile/trace/stream.h"
 
 namespace neuron::profile {
 
@@ -69,6 +71,7 @@ struct Program {
   std::vector<PortInfo> ports;
   std::vector<std::string> files;
   std::vector<NamedRange> functions, tensors;
+  std::vector<Stream> streams;  // CC cores with collectives
 
   // Of a chunk of kind kModel.
   static Result<Program> parse(std::string_view document);
@@ -94,6 +97,10 @@ struct Program {
   std::string function(uint32_t debug) const;
   // "semaphore 20 (a_full)", "event 3", "its own DMA"
   std::string cell(uint32_t cell) const;
+  // Null: the profile does not describe this CC core.
+  const Stream* stream(uint32_t number) const;
+  // What an instruction of a CC core is for; null if that is not known.
+  const ntff::StreamNote* note(uint32_t stream, uint32_t pc) const;
   const Queue* queue(uint32_t number) const;
   // "queue 2 (weights)"
   std::string queue_name(uint32_t number) const;

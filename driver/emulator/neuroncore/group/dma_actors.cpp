@@ -60,9 +60,10 @@ void DmaActors::dma_packet(unsigned engine, unsigned queue, uint32_t ahead,
                            const chip::Packet& packet) {
   if (index_of(engine) >= kDmaEngines) return;
   strict_.packet(index_of(engine), queue, ahead, packet);
-  if (!state_.notifications.enabled(NEURON_NQ_SLOT_TRANSFER) || !gate_.inside()) [[likely]] {
+  if (!traces() || !gate_.inside()) [[likely]] {
     return;
   }
+  sources_ += packet.m2s_count;
   const chip::ChipLayout& layout = state_.bus.layout();
   uint32_t written = 0;
   for (uint32_t n = 0; n < packet.s2m_count; ++n) {
@@ -100,8 +101,17 @@ void DmaActors::activate(unsigned engine, unsigned queue, const chip::Access& ac
                                                   : uint16_t{NEURON_OP_DMA_TRIGGER},
            .pc = s.pc,
            .debug = issuing ? s.current->decoded.debug : 0};
+  if (traces()) [[unlikely]] {
+    note_doorbell(engine, queue, owner);
+  }
   if (!actor.busy) schedule(index, access.time);
   state_.scheduler.set_runnable();
+}
+
+void DmaActors::note_doorbell(unsigned engine, unsigned queue, const Owner& owner) {
+  if (doorbells_ == nullptr) doorbells_ = std::make_unique<QueueDoorbells>();
+  const chip::RingState ring = state_.dma[engine]->ring_state(queue, false);
+  (*doorbells_)[engine][queue].ring(ring.length - ring.room, owner);
 }
 
 void DmaActors::deactivate(unsigned engine, unsigned queue, ModelTime now) {
@@ -153,6 +163,10 @@ void DmaActors::schedule(unsigned index, ModelTime now) {
     actor.busy = true;
     actor.queue = static_cast<uint8_t>(queue);
     actor.served = actor.owner[queue];
+    if (doorbells_ != nullptr) [[unlikely]] {
+      const Owner* oldest = (*doorbells_)[engine][queue].oldest();
+      if (oldest != nullptr) actor.served = *oldest;
+    }
     actor.packets = run.packets;
     actor.registers = run.registers;
     actor.bytes = run.bytes;
@@ -176,7 +190,7 @@ void DmaActors::step(unsigned index, ModelTime now) {
     const chip::Access access{chip::Origin::kDma, static_cast<uint8_t>(state_.core),
                               NEURON_ENGINE_DMA, now};
     state_.served_queue = engine << 8 | actor.queue;
-    places_ = 0;
+    places_ = sources_ = 0;
     // A fault is reported through dma_faulted.
     if (!state_.dma[engine]->try_execute_run(actor.queue, actor.packets, access,
                                              now - actor.start)) {
@@ -185,8 +199,13 @@ void DmaActors::step(unsigned index, ModelTime now) {
       return;
     }
     actor.busy = false;
-    if (state_.notifications.enabled(NEURON_NQ_SLOT_TRANSFER)) [[unlikely]] {
+    if (traces()) [[unlikely]] {
       trace(engine, actor, now);
+    }
+    if (doorbells_ != nullptr) [[unlikely]] {
+      Doorbells<Owner>& doorbells = (*doorbells_)[engine][actor.queue];
+      // Once nobody reads transfers, nobody counts their descriptors either.
+      traces() ? doorbells.transferred(sources_) : doorbells.clear();
     }
     issue_.rings_have_room(now);
     if (strict_.is_on()) end_transfers(engine, actor.queue, now);
@@ -211,7 +230,8 @@ void DmaActors::trace(unsigned engine, const Actor& actor, ModelTime now) {
   const auto capped = [](uint64_t value) {
     return static_cast<uint32_t>(std::min<uint64_t>(value, UINT32_MAX));
   };
-  entry.info = {places_ << 16 | engine << 8 | actor.queue, capped(actor.bytes),
+  const uint32_t unit = owner.actor < kEngines ? 0 : owner.actor - kEngines;
+  entry.info = {unit << 24 | places_ << 16 | engine << 8 | actor.queue, capped(actor.bytes),
                 capped(now - actor.start)};
   state_.notifications.post(NEURON_NQ_SLOT_TRANSFER, entry);
 }
@@ -252,6 +272,7 @@ void DmaActors::restart_time() {
 
 void DmaActors::reset() {
   actors_.fill({});
+  doorbells_.reset();
   in_flight_.fill(0);
 }
 

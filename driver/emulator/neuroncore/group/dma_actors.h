@@ -17,6 +17,7 @@
 
 #include "driver/emulator/chip/fabric.h"
 #include "driver/emulator/neuroncore/group/dma_issue.h"
+#include "driver/emulator/neuroncore/group/doorbells.h"
 #include "driver/emulator/neuroncore/group/fault_reporter.h"
 #include "driver/emulator/neuroncore/group/host_gate.h"
 #include "driver/emulator/neuroncore/group/strict_observer.h"
@@ -77,8 +78,12 @@ class DmaActors final : public chip::DmaListener {
     std::array<Owner, NEURON_DMA_QUEUES> owner{};
     Owner served{};  // of the queue, when the run in service began
   };
+  // While transfers are traced, of each queue of a DMA engine.
+  using QueueDoorbells = std::array<std::array<Doorbells<Owner>, NEURON_DMA_QUEUES>, kDmaEngines>;
 
   void deactivate(unsigned engine, unsigned queue, ModelTime now);
+  bool traces() const { return state_.notifications.enabled(NEURON_NQ_SLOT_TRANSFER); }
+  void note_doorbell(unsigned engine, unsigned queue, const Owner& owner);
   void schedule(unsigned index, ModelTime now);
   ModelTime pass_links(const chip::DmaRun& run, unsigned owner, ModelTime now);
   void trace(unsigned engine, const Actor& actor, ModelTime now);
@@ -100,7 +105,9 @@ class DmaActors final : public chip::DmaListener {
   // the host.
   std::unique_ptr<std::array<chip::LinkTimes, kSequencers>> links_;
   bool links_used_ = false;
-  uint32_t places_ = 0;  // of the run in service: NEURON_PLACE_*
+  uint32_t places_ = 0;                        // of the run in service: NEURON_PLACE_*
+  uint32_t sources_ = 0;                       // M2S descriptors of the run in service
+  std::unique_ptr<QueueDoorbells> doorbells_;  // null until transfers are traced
 };
 
 }  // namespace neuron::core

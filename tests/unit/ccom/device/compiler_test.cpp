@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "ccom/plan/planner.h"
+#include "driver/isa/instruction.h"
+#include "hw/isa.h"
 #include "tests/unit/ccom/device/device_model.h"
 
 namespace neuron::ccom {
@@ -269,6 +271,39 @@ TEST(Compiler, NamesTheCollectiveAndTheRankThatAnInstructionWaitsFor) {
   EXPECT_NE(all.find("waits in all_reduce (2 of 2) for rank 1 to take its data"),
             std::string::npos);
   EXPECT_NE(all.find("waits in all_reduce (2 of 2) for data of rank 1"), std::string::npos);
+}
+
+// Each message of a mesh is of a part for each of the other ranks.
+TEST(Compiler, NotesOfEachInstructionWhatItMovesAndForWhichRank) {
+  const Request request{
+      .operation = CCOM_ALL_REDUCE, .type = CCOM_FP32, .algorithm = CCOM_MESH, .count = 3000};
+  const auto programs = World{3, false, {plan_of(request, 3)}}.compile_all();
+  ASSERT_EQ(programs.size(), 3u);
+  for (Rank rank = 0; rank < 3; ++rank) {
+    const DeviceProgram& program = programs[rank];
+    ASSERT_EQ(program.notes.size() * NEURON_INSTRUCTION_BYTES, program.code.size());
+    std::array<uint64_t, 3> sent{};
+    size_t grants = 0, done = 0;
+    for (size_t pc = 0; pc < program.notes.size(); ++pc) {
+      const InstructionNote& note = program.notes[pc];
+      const isa::Instruction i = isa::decode(std::span(program.code)
+                                                 .subspan(pc * NEURON_INSTRUCTION_BYTES)
+                                                 .first<NEURON_INSTRUCTION_BYTES>());
+      const bool moves = note.action == NoteAction::kSend || note.action == NoteAction::kReduce ||
+                         note.action == NoteAction::kCopy;
+      EXPECT_EQ(moves, i.opcode == NEURON_OP_DMA_TRIGGER) << pc;
+      EXPECT_EQ(moves, note.bytes != 0) << pc;
+      if (note.action == NoteAction::kSend) sent[note.target] += note.bytes;
+      grants += note.action == NoteAction::kGrant;
+      done += note.action == NoteAction::kDone;
+    }
+    for (Rank peer = 0; peer < 3; ++peer) {
+      // A third for that rank to reduce, and this rank's third of the sum.
+      EXPECT_EQ(sent[peer], peer == rank ? 0 : 2 * 4000u) << rank << " to " << peer;
+    }
+    EXPECT_GT(grants, 0u);
+    EXPECT_EQ(done, 1u);
+  }
 }
 
 // The metadata of the first compute packet that a rank of a group of three has.

@@ -47,6 +47,24 @@ TEST_F(File, BehindASymbolicLinkIsReplacedAndTheLinkStays) {
   EXPECT_EQ(text_of(root_ + "/a"), "second");
 }
 
+TEST_F(File, OfATerabyteIsRefusedAndSoIsALargeOneOfHoles) {
+  ASSERT_TRUE(write_file(root_ + "/large", bytes_of("beginning")));
+  ASSERT_EQ(truncate((root_ + "/large").c_str(), off_t{1} << 40), 0);
+  const auto large = read_file(root_ + "/large");
+  ASSERT_FALSE(large);
+  EXPECT_NE(large.error().sentence.find("1099511627776 bytes, and at most 17179869184 are read"),
+            std::string::npos)
+      << large.error().sentence;
+  ASSERT_EQ(truncate((root_ + "/large").c_str(), off_t{2} << 30), 0);
+  const auto holes = read_file(root_ + "/large");
+  ASSERT_FALSE(holes);
+  EXPECT_NE(holes.error().sentence.find("the others are holes"), std::string::npos)
+      << holes.error().sentence;
+  ASSERT_EQ(truncate((root_ + "/large").c_str(), 1 << 20), 0);
+  EXPECT_TRUE(read_file(root_ + "/large")) << "a small file may have holes";
+  EXPECT_FALSE(read_file(root_ + "/large", 1000));
+}
+
 TEST_F(File, NeverReplacesAFifo) {
   const std::string path = root_ + "/fifo";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);

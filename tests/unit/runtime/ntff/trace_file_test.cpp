@@ -3,13 +3,20 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
 
 #include "tests/support/files.h"
 
 namespace neuron::ntff {
 namespace {
 
+using runtime::Result;
 using testing::HasSubstr;
 
 class TraceFile : public testing::Test {
@@ -148,6 +155,53 @@ TEST_F(TraceFile, NoticesEveryDamagedByteOfAChunk) {
     damaged[at] = static_cast<char>(damaged[at] ^ 0x40);
     EXPECT_THAT(error_of(folder_.write("damaged", damaged)), HasSubstr("is damaged")) << at;
   }
+}
+
+TEST_F(TraceFile, HasOneWriterAtATimeUnderAllOfItsNames) {
+  std::filesystem::create_directory(folder_.path("d"));
+  auto first = TraceFileWriter::create(folder_.path("one"));
+  ASSERT_TRUE(first) << first.error().sentence;
+  std::filesystem::create_hard_link(folder_.path("one"), folder_.path("hard"));
+  for (const char* name : {"one", "d/../one", "hard"}) {
+    const auto second = TraceFileWriter::create(folder_.path(name));
+    ASSERT_FALSE(second) << name;
+    EXPECT_THAT(second.error().sentence, HasSubstr("is being written by another profile")) << name;
+  }
+  ASSERT_TRUE(first->write(ChunkKind::kEnd, {}, "{}"));
+  ASSERT_TRUE(first->finish());
+  EXPECT_TRUE(TraceFileReader::open(folder_.path("hard"))) << "the refused ones left it alone";
+}
+
+// A limit of the process stands for a disk without room.
+TEST_F(TraceFile, OfWhichNothingCanBeWrittenLeavesNoEmptyFileAndSaysSo) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  const auto file = TraceFileWriter::create(path_);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, handler);
+  ASSERT_FALSE(file);
+  EXPECT_THAT(file.error().sentence, HasSubstr("File too large"));
+  EXPECT_THAT(file.error().sentence, HasSubstr("make room"));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(TraceFile, AHoleOfATerabyteIsNoProfileAndTakesNoTime) {
+  write();
+  ASSERT_EQ(::truncate(path_.c_str(), off_t{1} << 40), 0);
+  const auto begin = std::chrono::steady_clock::now();
+  auto file = TraceFileReader::open(path_);
+  ASSERT_TRUE(file);
+  Result<std::optional<Chunk>> next = std::optional<Chunk>();
+  do {
+    next = file->next(only(ChunkKind::kEnd));
+  } while (next && *next);
+  ASSERT_FALSE(next);
+  EXPECT_THAT(next.error().sentence, HasSubstr("there are zeros"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
 TEST_F(TraceFile, KeepsTheFirstFailureOfWriting) {

@@ -98,6 +98,29 @@ TEST_F(Trace, ATransferIsRecordedWithItsTriggerItsPlacesAndItsBytes) {
   EXPECT_EQ(notification(kTransfers, 1).word, 0u);
 }
 
+// Both transfers are in the queue before the first one begins.
+TEST_F(Trace, TransfersOfTwoTriggersInOneQueueAreEachRecordedWithTheirOwn) {
+  trace_all();
+  set_up_queue(2, 1);
+  const uint32_t one = 1;
+  std::memcpy(memory(kData + 0x10000, 4), &one, 4);
+  std::memset(memory(kData, 4096), 1, 4096);
+  for (unsigned n = 0; n < 2; ++n) {
+    add_copy(2, 1, 2 * n, kData + n * 2048, sbuf_address(n, 0), 2048);
+    add_copy(2, 1, 2 * n + 1, kData + 0x10000, semaphore_increment(22), 4);
+  }
+  Instruction done = inst(NEURON_OP_EVENT);
+  done.wait[0] = wait_ge(22, 2);
+  load_and_run(kSp, {trigger(1, 1 << 2, 2), trigger(1, 1 << 2, 2), done, inst(NEURON_OP_HALT)});
+  const neuron_notification first = notification(kTransfers, 0);
+  const neuron_notification second = notification(kTransfers, 1);
+  ASSERT_EQ(kind(second), unsigned{NEURON_NK_TRANSFER});
+  EXPECT_EQ(first.pc, 0u);
+  EXPECT_EQ(second.pc, 1u);
+  EXPECT_LT(notification(kTrace + kSp * kRingBytes, 1).time, first.time)
+      << "the second doorbell was rung while the first transfer was in flight";
+}
+
 class TraceOfGeneration3 : public CoreMachine {
  protected:
   void SetUp() override {

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/collectives/program_facts.h"
+
+#include <algorithm>
+
+#include "runtime/neff/model.h"
+
+namespace neuron::runtime {
+
+StreamFacts with_program(StreamFacts facts, const ccom_device_stream_t& stream,
+                         const ccom_device_program_t& program) {
+  for (uint32_t n = 0; n < std::min(stream.count, program.plan_count); ++n) {
+    const ccom_device_collective_t& collective = stream.collectives[n];
+    CollectiveFacts one{.name = program.names[n],
+                        .algorithm = program.algorithms[n],
+                        .operation = neff::collective_name(collective.operation),
+                        .type = neff::collective_type_name(collective.type),
+                        .count = collective.count,
+                        .ranks = {}};
+    for (uint32_t m = 0; m < collective.size; ++m) one.ranks.push_back(collective.members[m].world);
+    facts.collectives.push_back(std::move(one));
+  }
+  if (program.notes != nullptr) {
+    facts.notes.assign(program.notes, program.notes + program.instructions);
+  }
+  return facts;
+}
+
+}  // namespace neuron::runtime

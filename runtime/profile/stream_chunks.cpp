@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/profile/stream_chunks.h"
+
+#include "driver/base/json_text.h"
+#include "runtime/device/core_trace.h"
+
+namespace neuron::runtime {
+namespace {
+
+using base::json_string;
+using ntff::ChunkKind;
+
+static_assert(ntff::kCollectiveRing == kCollectiveRing);
+static_assert(ntff::kMostStreams == kMostCollectiveCores);
+static_assert(sizeof(ntff::StreamNote) == sizeof(ccom_device_note_t));
+
+std::string describe(const StreamFacts& facts) {
+  std::string collectives;
+  for (const CollectiveFacts& one : facts.collectives) {
+    std::string ranks;
+    for (const uint32_t rank : one.ranks) {
+      ranks += (ranks.empty() ? "" : ",") + std::to_string(rank);
+    }
+    collectives +=
+        format(R"({}{{"name":{},"algorithm":{},"operation":{},"type":{},"count":{},"ranks":[{}]}})",
+               collectives.empty() ? "" : ",", json_string(one.name), json_string(one.algorithm),
+               json_string(one.operation), json_string(one.type), one.count, ranks);
+  }
+  return format(R"({{"stream":{},"rank":{},"prologue":{},"collectives":[{}]}})", facts.stream,
+                facts.rank, facts.prologue, collectives);
+}
+
+}  // namespace
+
+Result<bool> write_streams(ntff::TraceFileWriter& file, uint32_t part, const LoadedModel& model) {
+  const ModelCollectives* collectives = model.collectives();
+  if (collectives == nullptr) return false;
+  for (const StreamFacts& facts : collectives->facts()) {
+    const ntff::ChunkPlace place{.part = part, .index = facts.stream};
+    NEURON_CHECK(file.write(ChunkKind::kStream, place, describe(facts)));
+    NEURON_CHECK(file.write(ChunkKind::kNotes, place,
+                            std::span(reinterpret_cast<const uint8_t*>(facts.notes.data()),
+                                      facts.notes.size() * sizeof(ccom_device_note_t))));
+  }
+  return true;
+}
+
+}  // namespace neuron::runtime
