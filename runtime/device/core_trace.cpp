@@ -15,6 +15,9 @@ constexpr uint32_t kRingBytes = 8u << 20;
 // A CC core executes one instruction for each message or so.
 constexpr uint32_t kCollectiveRingBytes = 1u << 20;
 constexpr size_t kEntriesAtOnce = 4096;
+// Host memory comes as zeros: the kernel's coherent memory does, and that of emulated devices. What
+// is no larger than this may come from a reserve that the public driver does not clear.
+constexpr uint32_t kLargestOfReserve = 2u << 20;
 
 unsigned kind_of(const neuron_notification& entry) {
   return (entry.word >> NEURON_NW_KIND_SHIFT) & 0xF;
@@ -49,8 +52,11 @@ Result<void> CoreTrace::add_ring(uint32_t slot, uint64_t registers, uint32_t byt
                               .purpose = "a ring of profiling"};
   NEURON_TRY(memory, DeviceMemory::allocate(core_.device(), request));
   NEURON_CHECK(memory->map());
-  rings_.push_back(
-      {.slot = slot, .registers = registers, .bytes = bytes, .memory = std::move(memory)});
+  rings_.push_back({.slot = slot,
+                    .registers = registers,
+                    .bytes = bytes,
+                    .memory = std::move(memory),
+                    .zeros = bytes > kLargestOfReserve});
   return {};
 }
 
@@ -72,7 +78,9 @@ CoreTrace::~CoreTrace() {
 Result<void> CoreTrace::start() {
   for (Ring& ring : rings_) {
     NEURON_TRY(bytes, ring.memory->map());
-    std::memset(bytes, 0, ring.bytes);
+    // To touch every page of a new ring took longer than many a profile.
+    if (!ring.zeros) std::memset(bytes, 0, ring.bytes);
+    ring.zeros = false;
     ring.reader.attach(bytes, ring.bytes);
     ring.unacknowledged = 0;
     ring.may_lack = false;

@@ -78,6 +78,7 @@ class CoreTrace {
     NotificationReader reader;
     uint32_t unacknowledged = 0;  // entries that were read and still take room
     bool may_lack = false;        // it was full, so the device may have dropped entries
+    bool zeros = false;           // nothing was written, not even by an earlier owner
   };
   CoreTrace(Core& core, std::shared_ptr<TraceSink> sink) : core_(core), sink_(std::move(sink)) {}
   Result<void> add_ring(uint32_t slot, uint64_t registers, uint32_t bytes);

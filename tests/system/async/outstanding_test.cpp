@@ -78,7 +78,9 @@ TEST_F(Outstanding, UnloadTellsInOneLineOfAllRequestsThatItEnds) {
   Gate gate({0});
   for (size_t i = 0; i < kRequests; ++i) {
     ASSERT_EQ(schedule(gone, &dead[i]), NRT_SUCCESS);
-    if (i == kRequests / 2) ASSERT_EQ(schedule(stays, &alive[0]), NRT_SUCCESS);
+    if (i == kRequests / 2) {
+      ASSERT_EQ(schedule(stays, &alive[0]), NRT_SUCCESS);
+    }
   }
   ASSERT_EQ(schedule(stays, &alive[1], &seq), NRT_SUCCESS);
   Gate::wait_for_a_request(0);

@@ -35,8 +35,20 @@ class TwoCores : public testing::Test {
     reduce_.members = members_.data();
     reduce_.done[0] = 0x200;
     reduce_.done_value[0] = 1;
-    stream_ = {sizeof stream_, sizeof reduce_, 2,     0,      0, 0x40000, members_[0].cc_core,
-               0x7000000000,   0x7000001000,   0x100, 0xFFFF, 1, &reduce_};
+    stream_ = {sizeof stream_,
+               sizeof reduce_,
+               sizeof(ccom_device_program_t),
+               2,
+               0,
+               0,
+               0x40000,
+               members_[0].cc_core,
+               0x7000000000,
+               0x7000001000,
+               0x100,
+               0xFFFF,
+               1,
+               &reduce_};
   }
   std::array<ccom_device_member_t, 2> members_ = {};
   ccom_device_collective_t reduce_ = {};
