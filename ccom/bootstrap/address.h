@@ -41,7 +41,7 @@ struct SystemAddress {
   sockaddr* get() { return reinterpret_cast<sockaddr*>(bytes.data()); }
 };
 SystemAddress system_address(const Address& address);
-Address address_of(const SystemAddress& address);
+Address address_of(const SystemAddress& system);
 
 }  // namespace neuron::ccom
 
