@@ -78,6 +78,7 @@ int main(int argc, char** argv) {
     execv("/proc/self/exe", argv);
   }
   if (argc == 2 && !std::strcmp(argv[1], "--strict-worker")) return strict_worker();
+  if (argc == 2 && !std::strcmp(argv[1], "--init-worker")) return init_worker();
   const char* only = argc == 3 && !std::strcmp(argv[1], "--only") ? argv[2] : nullptr;
   if (argc != 1 && !only) {
     std::fprintf(stderr, "usage: neuron-ratios [--only NAME]\n");
@@ -105,6 +106,8 @@ int main(int argc, char** argv) {
              {"trace-on", trace_on},
              {"view", view},
              {"file-to-hbm", one<file_to_hbm>},
+             {"init", init},
+             {"threads", one<threads>},
              {"probe", one<probe>},
              {"launch-shared", one<launch_shared>},
              {"launch-shared-cold", one<launch_shared_cold>},

@@ -60,6 +60,8 @@ std::vector<Ratio> trace_idle();
 std::vector<Ratio> trace_on();
 std::vector<Ratio> view();
 Ratio file_to_hbm();
+std::vector<Ratio> init();
+Ratio threads();
 Ratio monitor();
 std::vector<Ratio> nki_trace();
 Ratio nki_run();
@@ -67,6 +69,8 @@ std::vector<Ratio> nki_values();
 Ratio ls();
 // What `strict` starts twice: executes when told to on stdin.
 int strict_worker();
+// What `init` starts: prints the milliseconds of nrt_init and nrt_close.
+int init_worker();
 
 }  // namespace neuron::bench
 

@@ -89,5 +89,42 @@ TEST(FairLock, AWaiterThatGivesUpLeavesTheOthersInTheirOrder) {
   EXPECT_TRUE(had);
 }
 
+TEST(FairLock, IsNotKeptFromAWaiterThatIsDue) {
+  FairLock lock;
+  ASSERT_TRUE(lock.try_lock());
+  std::atomic<bool> may_end{false};
+  std::thread waiter([&] {
+    ASSERT_TRUE(lock.lock(base::Deadline::after(std::chrono::seconds(20))));
+    while (!may_end) std::this_thread::yield();
+    lock.unlock();
+  });
+  while (!lock.has_waiters()) std::this_thread::yield();
+  std::this_thread::sleep_for(2 * FairLock::kBurst);
+  lock.unlock();
+  EXPECT_FALSE(lock.try_lock()) << "it is the waiter's, though that one may not run yet";
+  may_end = true;
+  waiter.join();
+}
+
+TEST(FairLock, ThatIsTakenAgainAndLeftFreeReachesItsWaiter) {
+  FairLock lock;
+  int taken_again = 0;
+  for (int n = 0; n < 300; ++n) {
+    ASSERT_TRUE(lock.lock(base::Deadline::after(std::chrono::seconds(20))));
+    std::thread waiter([&] {
+      ASSERT_TRUE(lock.lock(base::Deadline::after(std::chrono::seconds(20))));
+      lock.unlock();
+    });
+    while (!lock.has_waiters()) std::this_thread::yield();
+    lock.unlock();  // Tells the waiter
+    if (lock.try_lock()) {
+      ++taken_again;
+      lock.unlock();  // Does not tell it again
+    }
+    waiter.join();
+  }
+  EXPECT_GT(taken_again, 0) << "this never happened, so nothing was tested";
+}
+
 }  // namespace
 }  // namespace neuron::runtime
