@@ -106,6 +106,25 @@ class WhatAKernelReads(DeviceTest):
     def gives(self, kernel, factor, *others):
         self.near(kernel(self.x, *others), self.x * np.float64(factor), 1e-5)
 
+    def test_defaults_that_change_between_calls_are_those_of_the_call(self):
+        def body(x, factor=2.0):
+            y = output(x.shape)
+            nl.store(y, nl.multiply(nl.load(x), factor))
+            return y
+
+        kernel, x = nki.jit(body), normal(8, 8)
+        self.near(kernel(x), 2 * x, 1e-6)
+        body.__defaults__ = (3.0,)
+        self.near(kernel(x), 3 * x, 1e-6)
+
+        def named(x, *, factor=2.0):
+            return body(x, factor)
+
+        kernel = nki.jit(named)
+        self.near(kernel(x), 2 * x, 1e-6)
+        named.__kwdefaults__["factor"] = 5.0
+        self.near(kernel(x), 5 * x, 1e-6)
+
     def test_objects_that_share_others_are_read_once(self):
         class Node:
             def __init__(self, *below):

@@ -192,7 +192,8 @@ class PageData {
       list.add(
           format(R"({{"name":"CC core {}","lanes":1,"slices":{}}})", stream.number, slices.text()));
     }
-    for (const auto& [rank, link] : a_.summary.collectives.links) {
+    for (const auto& entry : a_.summary.collectives.links) {
+      const auto rank = entry.first;
       List slices;
       for (unsigned dma = 0; dma < kDmaEngines; ++dma) {
         std::vector<TransferEvent> events;

@@ -4,6 +4,8 @@
 NumPy has no bfloat16 and no 8-bit floats. Where ml_dtypes is importable its types are used;
 elsewhere arrays of class Encoded hold the bits, and ``to_float32`` and ``encode`` convert.
 """
+import functools
+
 import numpy as np
 
 try:
@@ -103,7 +105,12 @@ class Encoded(np.ndarray):
 def array_dtype(array):
     """The DType of a NumPy array."""
     tagged = getattr(array, "nki_dtype", None)
-    return tagged if tagged is not None else dtype_of(array.dtype)
+    return tagged if tagged is not None else _of_numpy(array.dtype)
+
+
+@functools.lru_cache(maxsize=64)
+def _of_numpy(dtype):
+    return dtype_of(dtype)  # NumPy makes the name of a type anew each time
 
 
 def native(array):

@@ -78,6 +78,7 @@ class Kernel:
         self.target = target
         self.specialisations = {}
         self.last = None
+        self._known_signature = None
         self.tiles_end_with_last_use = False
         self.default_target = DEFAULT_TARGET
 
@@ -123,7 +124,7 @@ class Kernel:
 
     def specialise(self, arguments, named, rank=0, ranks=1):
         """The compiled form for these arguments, and their arrays in its order."""
-        bound = inspect.signature(self.function).bind(*arguments, **named)
+        bound = self._signature().bind(*arguments, **named)
         bound.apply_defaults()
         target = self.chosen_target()
         key = Key((target, self.grid, rank, ranks, compiler.physical_cores(target)), is_array, is_object)
@@ -138,6 +139,15 @@ class Kernel:
             found = self.specialisations[key.value] = Specialisation(self, target, bound, place=(rank, ranks))
             found.kept = key.kept
         return found, key.arrays
+
+    def _signature(self):
+        """That of the function, which is read again when its defaults or what tells them have changed."""
+        function = self.function
+        read = getattr(function, "__code__", None), getattr(function, "__defaults__", None)
+        changes = getattr(function, "__kwdefaults__", True) or getattr(function, "__dict__", True)
+        if changes or self._known_signature is None or any(a is not b for a, b in zip(read, self._known_signature[0])):
+            self._known_signature = read, inspect.signature(function)
+        return self._known_signature[1]
 
     def trace(self, *arguments, **named):
         """The text of the trace for these arguments."""

@@ -25,13 +25,14 @@ def _of_library(name):
     return isinstance(name, str) and name.split(".", 1)[0] in _LIBRARIES
 
 
+@functools.lru_cache(maxsize=4096)
 def _names(code):
-    """The names that a function looks up outside of itself, those of functions inside of it included."""
+    """The names that a function looks up outside of itself, those of functions inside of it included; sorted."""
     found = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            found |= _names(constant)
-    return found
+            found.update(_names(constant))
+    return tuple(sorted(found))
 
 
 class Key:
@@ -176,7 +177,7 @@ class Key:
                 cells.append("empty")
         return ("function", code.co_filename, code, self._form(function.__defaults__, False),
                 self._form(function.__kwdefaults__, False), tuple(cells),
-                self._reads(function.__globals__, sorted(_names(code)), set()))
+                self._reads(function.__globals__, _names(code), set()))
 
     def _reads(self, values, names, modules):
         """The values of those names that a module has, and, of modules among them, the same names."""
