@@ -49,8 +49,9 @@ std::vector<Ratio> init() {
 
 int init_worker() {
   // The other client has core 0.
-  if (std::getenv("NEURON_RT_VISIBLE_CORES") == nullptr)
+  if (std::getenv("NEURON_RT_VISIBLE_CORES") == nullptr) {
     ::setenv("NEURON_RT_VISIBLE_CORES", "1", 1);
+  }
   const double start = now_seconds();
   if (nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "") != NRT_SUCCESS) return 1;
   nrt_close();
