@@ -100,7 +100,7 @@ struct Program {
   // Null: the profile does not describe this CC core.
   const Stream* stream(uint32_t number) const;
   // What an instruction of a CC core is for; null if that is not known.
-  const ntff::StreamNote* note(uint32_t stream, uint32_t pc) const;
+  const ntff::StreamNote* note(uint32_t number, uint32_t pc) const;
   const Queue* queue(uint32_t number) const;
   // "queue 2 (weights)"
   std::string queue_name(uint32_t number) const;
