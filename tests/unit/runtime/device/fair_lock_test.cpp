@@ -126,5 +126,32 @@ TEST(FairLock, ThatIsTakenAgainAndLeftFreeReachesItsWaiter) {
   EXPECT_GT(taken_again, 0) << "this never happened, so nothing was tested";
 }
 
+TEST(FairLock, ThreadsThatGiveUpTakeNoTurnFromThoseThatDoNot) {
+  FairLock lock;
+  int inside = 0, turns = 0;  // Under the lock
+  std::atomic<int> given_up{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 500; ++i) {
+        const auto limit = t < 3 ? std::chrono::microseconds(i % 300) : std::chrono::seconds(20);
+        if (!lock.lock(base::Deadline::after(limit))) {
+          ASSERT_LT(t, 3);
+          ++given_up;
+          continue;
+        }
+        EXPECT_EQ(++inside, 1);
+        ++turns;
+        --inside;
+        if (i % 16 == 0) std::this_thread::sleep_for(FairLock::kBurst);  // Held beyond a burst
+        lock.unlock();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(turns + given_up, 6 * 500);
+  EXPECT_GT(given_up, 0) << "nobody gave up, so nothing was tested";
+}
+
 }  // namespace
 }  // namespace neuron::runtime
