@@ -61,8 +61,15 @@ int start_python(int argc, char** argv) {
     path += ":" + std::string(before);
   }
   ::setenv("PYTHONPATH", path.c_str(), 1);
-  // Python's compiled files do not belong into the folder of an installation.
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != 0) {
+  // Python's compiled files do not belong into the folder of an installation; they go where the
+  // lowered kernels go.
+  const char* cache = std::getenv("NEURON_NKI_CACHE");
+  const char* home = std::getenv("HOME");
+  if (cache != nullptr && *cache == 0) {
+    ::setenv("PYTHONDONTWRITEBYTECODE", "1", 0);
+  } else if (cache != nullptr) {
+    ::setenv("PYTHONPYCACHEPREFIX", (std::string(cache) + "/python").c_str(), 0);
+  } else if (home != nullptr && *home != 0) {
     ::setenv("PYTHONPYCACHEPREFIX", (std::string(home) + "/.cache/neuron-nki/python").c_str(), 0);
   }
   // -P: a folder or file "nki" or "numpy" where the caller stands is not this package.

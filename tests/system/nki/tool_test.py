@@ -2,6 +2,7 @@
 """The program neuron-nki: what its commands print, write and refuse."""
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -66,6 +67,26 @@ class Tool(unittest.TestCase):
         self.assertRegex(said, "least -?0  most -?0")
         self.assertIn("double on trn1", said)
         self.assertIn("kernels.py:6", said)
+
+    def test_what_is_kept_lies_where_the_variable_says_and_without_a_cache_nowhere(self):
+        home = self.folder / "home"
+        kept = self.folder / "kept"
+        for cache, written in ((None, home / ".cache" / "neuron-nki"), (str(kept), kept), ("", None)):
+            with self.subTest(cache):
+                home.mkdir()
+                environment = {**os.environ, "HOME": str(home)}
+                for name in ("PYTHONPYCACHEPREFIX", "PYTHONDONTWRITEBYTECODE", "NEURON_NKI_CACHE"):
+                    environment.pop(name, None)
+                if cache is not None:
+                    environment["NEURON_NKI_CACHE"] = cache
+                subprocess.run([str(BUILD / "bin" / "neuron-nki"), "run", "kernels.py::double", "--shapes", "128x64",
+                                "VALUE=2.0"], cwd=self.folder, env=environment, check=True, capture_output=True)
+                folders = {path.parent for path in self.folder.rglob("*.pyc")}
+                self.assertEqual(written is not None, bool(folders))
+                self.assertTrue(all(path.is_relative_to(written) for path in folders), folders)
+                self.assertEqual(written is not None, bool(list(self.folder.rglob("*.neff"))))
+                shutil.rmtree(home)
+                shutil.rmtree(kept, ignore_errors=True)
 
     def test_run_draws_a_bar_for_each_engine_beside_the_lines(self):
         self.nki("run", "kernels.py::double", "--shapes", "128x64", "VALUE=2.0", "--picture", "a.html")
