@@ -19,6 +19,8 @@
 #include "tools/compiler/program_builder/program.h"
 #include "tools/neuron-profile/trace/profile.h"
 
+struct nrta_error_tracker;  // The header of the newer epoch does not declare it
+
 namespace neuron::test {
 namespace {
 
@@ -114,46 +116,54 @@ TEST_F(Inspect, AWholeSessionHasAFileForEachTurnOfAModelOnItsCore) {
   }
 }
 
-// As programs of both epochs of the asynchronous interface call it.
+// As programs of both epochs of the asynchronous interface call it: a function of one epoch, with
+// the type that it has there.
+template <class Function>
+Function of_epoch(const char* version, const char* name) {
+  const auto found = reinterpret_cast<Function>(dlvsym(RTLD_DEFAULT, name, version));
+  EXPECT_NE(found, nullptr) << name << "@" << version;
+  return found;
+}
+// Failures go to a tracker in the older epoch, to a word in the newer one.
+template <class Failures>
 using Schedule = NRT_STATUS (*)(nrt_model_t*, const nrt_tensor_set_t*, nrt_tensor_set_t*, int,
-                                void*, nrta_seq_t*);
-struct Epoch {
-  const char* version;  // of the symbol
-  bool tracks;          // failures go to a tracker, not to a word
-};
+                                Failures*, nrta_seq_t*);
+using CreateTracker = NRT_STATUS (*)(uint32_t, nrta_error_tracker**);
+using DestroyTracker = void (*)(nrta_error_tracker*);
 
-class InspectQueues : public Inspect, public ::testing::WithParamInterface<Epoch> {
+constexpr const char* kOlder = "NRT_2.0.0";
+constexpr const char* kNewer = "NRT_3.0.0";
+
+class InspectQueues : public Inspect, public ::testing::WithParamInterface<const char*> {
  protected:
-  void SetUp() override {
-    Inspect::SetUp();
-    schedule_ = reinterpret_cast<Schedule>(
-        dlvsym(RTLD_DEFAULT, "nrta_execute_schedule", GetParam().version));
-    ASSERT_NE(schedule_, nullptr);
-  }
-  // A function of the older epoch, which the header of the newer one does not declare.
-  template <class Function>
-  static Function old(const char* name) {
-    return reinterpret_cast<Function>(dlvsym(RTLD_DEFAULT, name, "NRT_2.0.0"));
-  }
   // So many executions of the model, in its queue at once.
-  void run(Loaded& loaded, size_t count) {
-    void* tracker = nullptr;
-    ASSERT_EQ(old<NRT_STATUS (*)(uint32_t, void**)>("nrta_error_tracker_create")(0, &tracker),
+  static void run(Loaded& loaded, size_t count) {
+    if (GetParam() == std::string(kNewer)) {
+      std::vector<Status> words(count);
+      std::vector<NRT_STATUS*> where;
+      for (Status& status : words) where.push_back(&status.word);
+      schedule(loaded, where);
+      return;
+    }
+    nrta_error_tracker* tracker = nullptr;
+    ASSERT_EQ(of_epoch<CreateTracker>(kOlder, "nrta_error_tracker_create")(0, &tracker),
               NRT_SUCCESS)
         << nrt_open_last_error();
-    std::vector<Status> words(count);
-    nrta_seq_t seq = 0;
-    for (Status& status : words) {
-      void* where = GetParam().tracks ? tracker : &status.word;
-      ASSERT_EQ(schedule_(loaded.model, loaded.inputs, loaded.outputs, 0, where, &seq), NRT_SUCCESS)
-          << nrt_open_last_error();
-    }
-    ASSERT_TRUE(finish(seq));
-    old<void (*)(void*)>("nrta_error_tracker_destroy")(tracker);
+    schedule(loaded, std::vector<nrta_error_tracker*>(count, tracker));
+    of_epoch<DestroyTracker>(kOlder, "nrta_error_tracker_destroy")(tracker);
   }
 
  private:
-  Schedule schedule_ = nullptr;
+  template <class Failures>
+  static void schedule(Loaded& loaded, const std::vector<Failures*>& where) {
+    const auto call = of_epoch<Schedule<Failures>>(GetParam(), "nrta_execute_schedule");
+    nrta_seq_t seq = 0;
+    for (Failures* failures : where) {
+      ASSERT_EQ(call(loaded.model, loaded.inputs, loaded.outputs, 0, failures, &seq), NRT_SUCCESS)
+          << nrt_open_last_error();
+    }
+    ASSERT_TRUE(finish(seq));
+  }
 };
 
 TEST_P(InspectQueues, ExecutionsThatWereScheduledAreInTheProfilesOfASession) {
@@ -179,8 +189,7 @@ TEST_P(InspectQueues, TheFirstExecutionOfAModelHasAProfileIfItWasScheduled) {
   EXPECT_EQ(told_by(profiles[0]), std::pair(std::string("small_add"), size_t{1}));
 }
 
-INSTANTIATE_TEST_SUITE_P(EachEpoch, InspectQueues,
-                         ::testing::Values(Epoch{"NRT_2.0.0", true}, Epoch{"NRT_3.0.0", false}));
+INSTANTIATE_TEST_SUITE_P(EachEpoch, InspectQueues, ::testing::Values(kOlder, kNewer));
 
 TEST_F(Inspect, ALaterSessionLeavesTheFilesOfAnEarlierOneAlone) {
   ASSERT_EQ(begin(), NRT_SUCCESS);
