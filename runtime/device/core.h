@@ -41,6 +41,8 @@ class NotificationReader {
   uint32_t capacity() const { return entries_; }
   // Entries consumed, modulo the ring.
   uint32_t position() const { return index_; }
+  // False in every second lap.
+  bool in_first_phase() const { return phase_ == 1; }
 
  private:
   const neuron_notification* ring_ = nullptr;

@@ -86,6 +86,8 @@ class CoreTrace {
   Result<void> set_modes(uint32_t mode);
   void read(Ring& ring);
   void acknowledge(Ring& ring);
+  // Between two executions: the ring begins at its first place again.
+  void restart(Ring& ring);
   // Adds what the device has dropped, if the ring was ever full.
   void count_lost(const Ring& ring);
 

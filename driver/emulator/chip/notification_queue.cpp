@@ -2,7 +2,7 @@
 #include "driver/emulator/chip/notification_queue.h"
 
 #include <bit>
-#include <cstring>
+#include <cstddef>
 
 #include "driver/base/thread_sanitizer.h"
 
@@ -32,20 +32,27 @@ bool NotificationBlock::append(Queue& queue, const Notification& entry) {
   if (to == nullptr || reinterpret_cast<uintptr_t>(to) % 4 != 0) return false;
   // A large ring is in no cache when its turn comes again.
   __builtin_prefetch(to + kAhead, 1);
-  neuron_notification bytes = {};
-  bytes.time = entry.time;
-  bytes.pc = entry.pc;
-  bytes.debug = entry.debug;
-  for (size_t i = 0; i < 3; ++i) bytes.info[i] = entry.info[i];
-  bytes.word = queue.phase | static_cast<uint32_t>(entry.kind) << NEURON_NW_KIND_SHIFT |
-               (entry.engine & 0xFu) << NEURON_NW_ENGINE_SHIFT |
-               static_cast<uint32_t>(entry.code) << NEURON_NW_CODE_SHIFT |
-               (entry.opcode & 0xFFFu) << NEURON_NW_OPCODE_SHIFT;
-  std::memcpy(to, &bytes, NEURON_NOTIFICATION_BYTES - 4);
-  auto* word = reinterpret_cast<uint32_t*>(to + NEURON_NOTIFICATION_BYTES - 4);
-  // Publishes the bytes above: pairs with the host's acquire load of this word.
+  auto* const words = reinterpret_cast<uint32_t*>(to);
+  // Word by word, as the caller has put them: a wider load or store of what was just stored in
+  // smaller pieces waits until these have left the processor's store buffer.
+  const auto put = [&](size_t offset, uint32_t value) {
+    std::atomic_ref<uint32_t>(words[offset / 4]).store(value, std::memory_order_relaxed);
+  };
+  put(offsetof(neuron_notification, time), static_cast<uint32_t>(entry.time));
+  put(offsetof(neuron_notification, time) + 4, static_cast<uint32_t>(entry.time >> 32));
+  put(offsetof(neuron_notification, pc), entry.pc);
+  put(offsetof(neuron_notification, debug), entry.debug);
+  for (size_t i = 0; i < entry.info.size(); ++i) {
+    put(offsetof(neuron_notification, info) + 4 * i, entry.info[i]);
+  }
+  const uint32_t last = queue.phase | static_cast<uint32_t>(entry.kind) << NEURON_NW_KIND_SHIFT |
+                        (entry.engine & 0xFu) << NEURON_NW_ENGINE_SHIFT |
+                        static_cast<uint32_t>(entry.code) << NEURON_NW_CODE_SHIFT |
+                        (entry.opcode & 0xFFFu) << NEURON_NW_OPCODE_SHIFT;
+  // Publishes the words above: pairs with the host's acquire load of this one.
   base::hand_to_other_processes();
-  std::atomic_ref<uint32_t>(*word).store(bytes.word, std::memory_order_release);
+  std::atomic_ref<uint32_t>(words[offsetof(neuron_notification, word) / 4])
+      .store(last, std::memory_order_release);
   if (++queue.tail == queue.entries()) {
     queue.tail = 0;
     queue.phase ^= 1;

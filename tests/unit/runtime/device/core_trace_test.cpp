@@ -64,5 +64,67 @@ TEST(CoreTrace, LooksAtNoMoreThanOneLapOfARingSoThatAWaitMeetsItsDeadline) {
   EXPECT_GT(device->taken, before) << "the next look goes on where the last one ended";
 }
 
+// Takes what a ring says, and remembers the last word of each entry but its phase.
+class Listener final : public TraceSink {
+ public:
+  void take(uint32_t slot, std::span<const neuron_notification> entries) override {
+    if (slot != 0) return;
+    for (const neuron_notification& entry : entries) seen.push_back(entry.pc);
+  }
+  void ended(const TracedExecution&) override {}
+  std::vector<uint32_t> seen;
+};
+
+TEST(CoreTrace, ARingBeginsAnewBetweenExecutionsAndNoEntryIsLostOrSeenTwice) {
+  FakeMachine machine;
+  const auto core = machine.core();
+  auto sink = std::make_shared<Listener>();
+  auto trace = CoreTrace::create(*core, sink);
+  ASSERT_TRUE(trace) << trace.error().sentence;
+  const uint64_t base = core->place().notification() + NEURON_NQ_BASE(0);
+  const auto word = [&](uint32_t at) { return machine.state.registers.at(base + at); };
+  const uint32_t size = word(NEURON_NQ_SIZE);
+  const uint32_t entries = size / NEURON_NOTIFICATION_BYTES;
+  auto* const ring = reinterpret_cast<neuron_notification*>(machine.state.bytes_at(
+      uint64_t{word(NEURON_NQ_ADDRESS_HI)} << 32 | word(NEURON_NQ_ADDRESS_LO)));
+
+  // The device's part: a write of the size puts it back to the first place and phase.
+  uint32_t next = 0, written = 0, begun = 0, furthest = 0;
+  machine.state.on_write = [&](uint64_t offset, uint32_t value) {
+    if (offset != base + NEURON_NQ_SIZE) return;
+    EXPECT_TRUE(value == 0 || value == size) << value;
+    next = 0;
+    begun += value != 0;
+  };
+  const auto write = [&](uint32_t count) {
+    for (uint32_t n = 0; n < count; ++n, ++next) {
+      neuron_notification& entry = ring[next % entries];
+      entry.pc = written++;
+      entry.word = NEURON_NK_TRACE << NEURON_NW_KIND_SHIFT | ((next / entries + 1) & 1);
+    }
+    furthest = std::max(furthest, next);
+  };
+  // Short executions, one that goes through the ring more than once, and short ones again.
+  for (int n = 0; n < 200; ++n) {
+    if (n == 100) {
+      for (uint32_t part = 0; part < 4; ++part) {
+        write(entries / 2);
+        (*trace)->read();
+      }
+    } else {
+      write(150);
+    }
+    if (n == 99) {
+      EXPECT_LT(furthest, 5000U) << "short executions stay in the first pages";
+      EXPECT_EQ(begun, 3U);
+    }
+    (*trace)->end({});
+  }
+  EXPECT_GT(begun, 3U) << "after two laps there are entries of the other phase behind the last";
+  ASSERT_EQ(sink->seen.size(), written);
+  for (uint32_t n = 0; n < written; ++n) ASSERT_EQ(sink->seen[n], n);
+  machine.state.on_write = nullptr;
+}
+
 }  // namespace
 }  // namespace neuron::runtime
