@@ -3,12 +3,12 @@
 
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 
 #include "hw/fault.h"
 #include "runtime/device/core_notes.h"
 #include "runtime/device/core_trace.h"
 #include "runtime/device/launch_debugger.h"
+#include "runtime/observe/trace_clock.h"
 
 namespace neuron::runtime {
 namespace {
@@ -19,21 +19,12 @@ constexpr uint64_t kLookAfterRanks = 100'000'000;
 // The time between two readings of a core that is traced.
 constexpr uint64_t kReadTraces = 2'000'000;
 
-uint64_t now_ns() {
-  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
-
-uint64_t host_time_ns() {
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                   std::chrono::system_clock::now().time_since_epoch())
-                                   .count());
-}
+uint64_t now_ns() { return TraceClock::monotonic_ns(); }
 
 }  // namespace
 
-uint64_t CoreLaunch::run(CoreLaunch& first, CoreLaunch* second, uint64_t limit_s) {
+CoreLaunch::Times CoreLaunch::run(CoreLaunch& first, CoreLaunch* second, uint64_t limit_s) {
   const uint64_t begin = now_ns();
-  const uint64_t begin_time = first.core_.trace ? host_time_ns() : 0;
   const uint64_t until = begin + limit_s * 1'000'000'000ull;
   for (const CoreLaunch* launch : {&first, second}) {
     if (launch != nullptr && launch->watch_ != nullptr) launch->watch_->launch_begins();
@@ -44,9 +35,9 @@ uint64_t CoreLaunch::run(CoreLaunch& first, CoreLaunch* second, uint64_t limit_s
   if (second != nullptr) second->ring(false);
   // This thread waits for the first core at once and so runs it; no other thread has to.
   first.ring(true);
-  first.await_end(until);
-  if (second != nullptr) second->await_end(until);
-  const uint64_t host_ns = now_ns() - begin;
+  first.await_end(begin, until);
+  if (second != nullptr) second->await_end(begin, until);
+  const Times times{.begin_ns = begin, .end_ns = now_ns()};
   for (const CoreLaunch* launch : {&first, second}) {
     if (launch != nullptr && launch->watch_ != nullptr) launch->watch_->launch_ended();
   }
@@ -63,12 +54,12 @@ uint64_t CoreLaunch::run(CoreLaunch& first, CoreLaunch* second, uint64_t limit_s
     }
     launch->core_.trace->end({.exec_id = launch->core_.executions,
                               .failed = failed,
-                              .begin_ns = begin_time,
-                              .end_ns = host_time_ns(),
+                              .begin_ns = TraceClock::host_ns(begin),
+                              .end_ns = TraceClock::host_ns(times.end_ns),
                               .device_ps = launch->device_ps,
                               .work = launch->work});
   }
-  return host_ns;
+  return times;
 }
 
 void CoreLaunch::ring(bool here) {
@@ -97,13 +88,14 @@ int CoreLaunch::await_part(uint32_t* word, uint32_t before, uint64_t until) {
   ndl::DevicePort& port = core_.device().port();
   // bounded: each turn but the last takes some of the time until `until`.
   while (core_.trace != nullptr || core_.debugger != nullptr) {
-    const uint64_t look = now_ns() + kReadTraces;
+    const uint64_t look = read_at_ + kReadTraces;
     if (look >= until) break;
     const int waited = port.wait(core_.number(), word, before, look);
     if (core_.trace != nullptr) core_.trace->read();
     if (core_.peer != nullptr && core_.peer->trace != nullptr) core_.peer->trace->read();
     if (waited != 0 && core_.debugger != nullptr && core_.debugger->look()) continue;
     if (waited != -ETIMEDOUT) return waited;
+    read_at_ = now_ns();
   }
   return port.wait(core_.number(), word, before, until);
 }
@@ -142,7 +134,8 @@ int CoreLaunch::await_completions(uint64_t until) {
   return 0;
 }
 
-void CoreLaunch::await_end(uint64_t until) {
+void CoreLaunch::await_end(uint64_t begin, uint64_t until) {
+  read_at_ = begin;
   const neuron_completion_record& record = core_.completion();
   if (result == 0) result = await_completions(until);
   failed = result != 0 || record.status != NEURON_FAULT_NONE;

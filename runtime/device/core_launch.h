@@ -42,8 +42,12 @@ class CoreLaunch {
       : core_(core), order_(order), watch_(watch) {}
 
   // Launches `first`, and `second` where the virtual core has two, and waits until both have ended,
-  // failed, or taken `limit_s` seconds. Returns the nanoseconds of host time.
-  static uint64_t run(CoreLaunch& first, CoreLaunch* second, uint64_t limit_s);
+  // failed, or taken `limit_s` seconds. The times are of the monotonic clock.
+  struct Times {
+    uint64_t begin_ns = 0, end_ns = 0;
+    uint64_t taken() const { return end_ns - begin_ns; }
+  };
+  static Times run(CoreLaunch& first, CoreLaunch* second, uint64_t limit_s);
 
   // Valid after run().
   int result = 0;       // of the driver; -EOWNERDEAD: a rank is lost, -EDEADLK: nothing can advance
@@ -57,7 +61,7 @@ class CoreLaunch {
 
  private:
   void ring(bool here);
-  void await_end(uint64_t until);
+  void await_end(uint64_t begin, uint64_t until);
   void read_report();
   int await_part(uint32_t* word, uint32_t before, uint64_t until);
   int await_word(uint32_t* word, uint32_t before, uint64_t until);
@@ -66,6 +70,7 @@ class CoreLaunch {
   Core& core_;
   const LaunchOrder& order_;
   const RankWatch* watch_;
+  uint64_t read_at_ = 0;   // when what is traced was last looked at, or the launch
   uint32_t before_ = 0;    // completions, when it was launched
   uint32_t first_id_ = 0;  // of the executions
 };

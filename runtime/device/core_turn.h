@@ -15,15 +15,19 @@ namespace neuron::runtime {
 class CoreTurn {
  public:
   static Result<CoreTurn> take(Core& core);
-  CoreTurn(CoreTurn&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
+  CoreTurn(CoreTurn&& other) noexcept
+      : core_(std::exchange(other.core_, nullptr)), waited_(other.waited_) {}
   CoreTurn& operator=(CoreTurn&&) = delete;
+  // Whether another thread had the core when this one asked for it.
+  bool waited() const { return waited_; }
   ~CoreTurn() {
     if (core_ != nullptr) core_->turn.unlock();
   }
 
  private:
-  explicit CoreTurn(Core& core) : core_(&core) {}
+  CoreTurn(Core& core, bool waited) : core_(&core), waited_(waited) {}
   Core* core_;
+  bool waited_;
 };
 
 }  // namespace neuron::runtime

@@ -87,13 +87,13 @@ Error describe_failure(LoadedModel& model, int result, const Configuration& conf
 // Makes `count` launches, which the core runs one after the other. `done`: how many succeeded; an
 // error is that of the next one.
 Result<void> launch(Session& session, LoadedModel& model, const Binding& binding, uint32_t count,
-                    uint32_t& done) {
+                    uint32_t& done, ExecuteTrace* call) {
   Core& core = model.core();
   LoadedModel* part = model.second();
   const Configuration& configuration = session.configuration();
   done = 0;
   NEURON_CHECK(counted(model, model.check_collectives()));
-  LaunchTrace trace(session.system_trace, model);
+  LaunchTrace trace(session.system_trace, model, call);
   if (auto ready = model.make_ready(binding, configuration.fail_on_nan); !ready) {
     return counted(model, Result<void>(give_up(model, ready.error())));
   }
@@ -105,10 +105,10 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
     second_order = order_of(binding, *binding.second_rings, count, configuration);
     second.emplace(part->core(), *second_order, part->collectives());
   }
-  trace.begins();
-  const uint64_t host_ns =
+  const CoreLaunch::Times times =
       CoreLaunch::run(first, second ? &*second : nullptr, configuration.exec_timeout_s);
-  trace.ended(first.device_ps * count);
+  const uint64_t host_ns = times.taken();
+  trace.ran(times, first.device_ps * count);
   done = second ? std::min(first.done, second->done) : first.done;
   const bool failed = first.failed || (second && second->failed);
   if (!failed) {
@@ -159,13 +159,13 @@ Result<void> check_usable(const LoadedModel& model) {
 
 // `count` above 1 only for executions that need no copies by the host.
 Result<void> run_resolved(Session& session, LoadedModel& model, const Resolution& resolution,
-                          uint32_t count, uint32_t& done) {
+                          uint32_t count, uint32_t& done, ExecuteTrace* call) {
   done = 0;
   for (const StagedTensor& staged : resolution.before) {
     NEURON_TRY(host, counted(model, staged.storage->address()));
     NEURON_CHECK(counted(model, staged.staging->write(host + staged.offset, 0, staged.size)));
   }
-  auto launched = launch(session, model, *resolution.binding, count, done);
+  auto launched = launch(session, model, *resolution.binding, count, done, call);
   if (launched) {
     for (const StagedTensor& staged : resolution.after) {
       NEURON_TRY(host, staged.storage->address());
@@ -295,7 +295,7 @@ Result<std::shared_ptr<const MatchedTensors>> match_cached(Session& session, Loa
 }
 
 Result<void> execute_matched(Session& session, LoadedModel& model, const MatchedTensors& tensors,
-                             uint32_t count, uint32_t& done) {
+                             uint32_t count, uint32_t& done, ExecuteTrace* call) {
   done = 0;
   NEURON_CHECK(counted(model, check_usable(model)));
   NEURON_TRY(resolution, counted(model, find_resolution(model, tensors)));
@@ -307,7 +307,8 @@ Result<void> execute_matched(Session& session, LoadedModel& model, const Matched
                         !session.configuration().fail_on_nan;
   while (done < count) {
     uint32_t part = 0;
-    auto result = run_resolved(session, model, *resolution, together ? count - done : 1, part);
+    auto result =
+        run_resolved(session, model, *resolution, together ? count - done : 1, part, call);
     done += part;
     if (!result) return result;
     if (!together) break;
@@ -316,7 +317,7 @@ Result<void> execute_matched(Session& session, LoadedModel& model, const Matched
 }
 
 Result<void> execute(Session& session, LoadedModel& model, const TensorSet& inputs,
-                     const TensorSet& outputs) {
+                     const TensorSet& outputs, ExecuteTrace* call) {
   NEURON_CHECK(counted(model, check_usable(model)));
   // Acquire: pairs with the threads that free or change a tensor; their change is seen below, or
   // the epoch is old and the sets are resolved again by the next execution.
@@ -328,13 +329,13 @@ Result<void> execute(Session& session, LoadedModel& model, const TensorSet& inpu
     resolution = resolved;
   }
   uint32_t done = 0;
-  return run_resolved(session, model, *resolution, 1, done);
+  return run_resolved(session, model, *resolution, 1, done, call);
 }
 
 Result<void> execute_repeat(Session& session, LoadedModel& model, const TensorSet& inputs,
-                            const TensorSet& outputs, int count) {
+                            const TensorSet& outputs, int count, ExecuteTrace* call) {
   if (count < 1) return fail(NRT_INVALID, "repeat_count is {}; it must be at least 1", count);
-  if (count == 1) return execute(session, model, inputs, outputs);
+  if (count == 1) return execute(session, model, inputs, outputs, call);
   NEURON_TRY(pairs, feedback_of(model));
   NEURON_CHECK(counted(model, check_usable(model)));
   auto matched = counted(model, match(session, model, inputs, outputs));
@@ -350,8 +351,8 @@ Result<void> execute_repeat(Session& session, LoadedModel& model, const TensorSe
         i == 0 || change ? Result<void>() : counted(model, bring_back(model, *there, pairs));
     turned = change && !turned;
     uint32_t done = 0;
-    auto result =
-        prepared ? execute_matched(session, model, turned ? *back : *there, 1, done) : prepared;
+    auto result = prepared ? execute_matched(session, model, turned ? *back : *there, 1, done, call)
+                           : prepared;
     if (!result) return result.error().with("repetition {} of {}", i + 1, count);
   }
   return {};

@@ -18,12 +18,15 @@
 
 namespace neuron::runtime {
 
+class ExecuteTrace;
+
 // Before an execution, and before the core's turn is taken: the ranks of a model with collectives
 // meet if they have not yet. A failure counts as an execution that never reached its core.
 Result<void> meet_ranks(Session& session, LoadedModel& model);
 
+// `call`: what a system trace says of the caller; null if it says nothing.
 Result<void> execute(Session& session, LoadedModel& model, const TensorSet& inputs,
-                     const TensorSet& outputs);
+                     const TensorSet& outputs, ExecuteTrace* call = nullptr);
 
 // The tensors that `inputs` and `outputs` name, from the model's memo if the sets are unchanged.
 // Any thread.
@@ -34,13 +37,13 @@ Result<std::shared_ptr<const MatchedTensors>> match_cached(Session& session, Loa
 // Runs at most `count` executions one after the other. `done` receives how many succeeded: at least
 // one, unless there is an error. An error is that of the next one.
 Result<void> execute_matched(Session& session, LoadedModel& model, const MatchedTensors& tensors,
-                             uint32_t count, uint32_t& done);
+                             uint32_t count, uint32_t& done, ExecuteTrace* call = nullptr);
 
 // `count` executions, the outputs of each being inputs of the next. An output feeds the input of
 // its name; without a common name, output i feeds input i if type and shape are the same for all.
 // Fed inputs hold the last but one result afterwards; other inputs stay as they are.
 Result<void> execute_repeat(Session& session, LoadedModel& model, const TensorSet& inputs,
-                            const TensorSet& outputs, int count);
+                            const TensorSet& outputs, int count, ExecuteTrace* call = nullptr);
 
 }  // namespace neuron::runtime
 

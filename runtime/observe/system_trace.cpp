@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "driver/base/format.h"
 #include "driver/base/guarded.h"
 #include "driver/base/json_text.h"
+#include "runtime/observe/trace_clock.h"
 
 namespace neuron::runtime {
 namespace {
@@ -16,11 +16,6 @@ namespace {
 using base::format;
 
 constexpr uint32_t kMostNames = 4096;
-
-uint32_t thread_number() {
-  static thread_local const auto number = static_cast<uint32_t>(gettid());
-  return number;
-}
 
 bool matches(size_t event, std::string_view name) {
   const TraceEventName& known = trace_event_names()[event];
@@ -52,6 +47,11 @@ const std::array<TraceEventName, kTraceEvents>& trace_event_names() {
   return kNames;
 }
 
+uint32_t SystemTrace::thread_number() {
+  static thread_local const auto number = static_cast<uint32_t>(gettid());
+  return number;
+}
+
 bool SystemTraceSettings::enable(std::string_view name, bool enabled) {
   if (!name.empty() && name.front() == '^') {
     name.remove_prefix(1);
@@ -66,12 +66,6 @@ bool SystemTraceSettings::enable(std::string_view name, bool enabled) {
   return found;
 }
 
-uint64_t SystemTrace::now_ns() {
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                   std::chrono::system_clock::now().time_since_epoch())
-                                   .count());
-}
-
 bool SystemTrace::start(const SystemTraceSettings& settings) {
   const std::lock_guard lock(mutex_);
   if (running()) return false;
@@ -79,7 +73,7 @@ bool SystemTrace::start(const SystemTraceSettings& settings) {
   for (auto& ring : rings_) {
     if (ring != nullptr) ring->clear();
   }
-  device_ps_.clear();
+  for (auto& passed : device_ps_) passed.store(0, std::memory_order_relaxed);
   names_.clear();
   name_numbers_.clear();
   dropped_.store(0, std::memory_order_relaxed);
@@ -102,15 +96,21 @@ uint32_t SystemTrace::name_number(std::string_view name) {
   return last_name_;
 }
 
-void SystemTrace::Ring::push(const Entry& entry) {
+SystemTrace::Entry& SystemTrace::Ring::push() {
   const size_t at = first_ + count_;
   if (at == blocks_.size() * kBlock) {
     if (free_.empty()) free_.push_back(std::make_unique_for_overwrite<Entry[]>(kBlock));
     blocks_.push_back(std::move(free_.back()));
     free_.pop_back();
   }
-  blocks_[at / kBlock][at % kBlock] = entry;
+  Entry* const place = &blocks_[at / kBlock][at % kBlock];
+  // A ring is longer than what a cache keeps until its turn comes again. One that ends here is
+  // looked at in vain.
+  for (size_t line = 0; line < 3; ++line) {
+    __builtin_prefetch(reinterpret_cast<const char*>(place + 1) + 64 * line, 1);
+  }
   ++count_;
+  return *place;
 }
 
 void SystemTrace::Ring::pop() {
@@ -139,15 +139,16 @@ SystemTrace::Ring* SystemTrace::ring_of(uint32_t core) {
   return ring.get();
 }
 
-void SystemTrace::keep(Ring& ring, const Entry& entry, uint64_t events) {
+SystemTrace::Entry& SystemTrace::room_for(Ring& ring, uint64_t events) {
   // bounded: by the events that the ring has
   while (ring.events != 0 && ring.events + events > settings_.events_per_core) {
     (void)take_oldest(ring);
     ++ring.dropped;
     dropped_.fetch_add(1, std::memory_order_relaxed);
   }
-  ring.push(entry);
+  Entry& place = ring.push();
   ring.events += events;
+  return place;
 }
 
 SystemTrace::Entry SystemTrace::take_oldest(Ring& ring) const {
@@ -181,8 +182,13 @@ void SystemTrace::unfold(const Entry& launch, Unfolded& into) const {
     put(event, false, to, base);
     ++base.id;
   };
+  Entry call = base;
+  --call.id;
   span(TraceEvent::kExecutionBefore, launch.time, launched != 0 ? launched : launch.end);
-  if (ended == 0) return;
+  if (ended == 0) {
+    if (launch.ends_call) put(TraceEvent::kExecute, false, launch.end, call);
+    return;
+  }
   span(TraceEvent::kExecutionWait, launched, ended);
   // What the core says is on its own clock, with the host's time of the same moment.
   Entry on_core = base;
@@ -195,13 +201,15 @@ void SystemTrace::unfold(const Entry& launch, Unfolded& into) const {
   put(TraceEvent::kCoreRunning, false, ended, on_core);
   ++base.id;
   span(TraceEvent::kExecutionAfter, ended, launch.end);
+  if (launch.ends_call) put(TraceEvent::kExecute, false, launch.end, call);
 }
 
 // How many unfold() makes.
-uint64_t SystemTrace::events_of(const Entry& launch) const {
+uint64_t SystemTrace::events_of(const Launch& launch) const {
   const auto both = [&](TraceEvent event) -> uint64_t { return wanted(event) ? 2 : 0; };
   uint64_t events = both(TraceEvent::kExecutionBefore);
-  if (launch.ended == 0) return events;
+  if (launch.ends_call && wanted(TraceEvent::kExecute)) ++events;
+  if (launch.ended_ns == 0) return events;
   events += both(TraceEvent::kExecutionWait) + both(TraceEvent::kCoreRunning) +
             both(TraceEvent::kExecutionAfter);
   if (launch.collective) events += both(TraceEvent::kCollectivesRunning);
@@ -229,52 +237,50 @@ void SystemTrace::add_event(TraceEvent event, bool start, const Details& details
   if (!running() || !wanted(event)) return;
   Ring* ring = ring_of(details.core);
   if (ring == nullptr) return;
-  const Entry entry{.time = details.host_ns != 0 ? details.host_ns : now_ns(),
-                    .id = details.id,
-                    .bytes = details.bytes.value_or(0),
-                    .core_ns = details.core_ns.value_or(0),
-                    .exec_id = details.exec_id.value_or(0),
-                    .thread = thread_number(),
-                    .name = name_number(details.name),
-                    .event = event,
-                    .start = start,
-                    .has_bytes = details.bytes.has_value(),
-                    .has_core_ns = details.core_ns.has_value(),
-                    .has_exec_id = details.exec_id.has_value()};
-  keep(*ring, entry, 1);
+  room_for(*ring, 1) = {.time = details.host_ns != 0 ? details.host_ns : TraceClock::now_ns(),
+                        .id = details.id,
+                        .bytes = details.bytes.value_or(0),
+                        .core_ns = details.core_ns.value_or(0),
+                        .exec_id = details.exec_id.value_or(0),
+                        .thread = thread_number(),
+                        .name = name_number(details.name),
+                        .event = event,
+                        .start = start,
+                        .has_bytes = details.bytes.has_value(),
+                        .has_core_ns = details.core_ns.has_value(),
+                        .has_exec_id = details.exec_id.has_value()};
 }
 
 void SystemTrace::add_launch(const Launch& launch) {
-  const uint64_t id = next_id(4);
   const std::lock_guard lock(mutex_);
   if (!running()) return;
   Ring* ring = ring_of(launch.core);
-  uint64_t core_ps = 0;
-  if (launch.ended_ns != 0) {
-    uint64_t& passed = device_ps_[launch.core];
-    core_ps = passed;
-    passed += launch.device_ps;
-  }
   if (ring == nullptr) return;
-  const Entry entry{.time = launch.begin_ns,
-                    .id = id,
-                    .bytes = launch.device_ps,
-                    .core_ns = core_ps / 1000,
-                    .exec_id = launch.exec_id,
-                    .thread = thread_number(),
-                    .name = name_number(launch.model),
-                    .is_launch = true,
-                    .collective = launch.collective,
-                    .launched = launch.launched_ns,
-                    .ended = launch.ended_ns,
-                    .end = launch.end_ns};
-  const uint64_t events = events_of(entry);
+  const uint64_t events = events_of(launch);
   if (events == 0) return;
-  if (events <= settings_.events_per_core) return keep(*ring, entry, events);
+  const auto entry = [&]() -> Entry {
+    return {.time = launch.begin_ns,
+            .id = launch.id,
+            .bytes = launch.device_ps,
+            .core_ns = launch.core_ps / 1000,
+            .exec_id = launch.exec_id,
+            .thread = launch.thread,
+            .name = name_number(launch.model),
+            .is_launch = true,
+            .collective = launch.collective,
+            .ends_call = launch.ends_call,
+            .launched = launch.launched_ns,
+            .ended = launch.ended_ns,
+            .end = launch.end_ns};
+  };
+  if (events <= settings_.events_per_core) {
+    room_for(*ring, events) = entry();
+    return;
+  }
   // A ring for fewer events than a launch has keeps the last of them.
   Unfolded all;
-  unfold(entry, all);
-  for (size_t n = 0; n < all.count; ++n) keep(*ring, all.entries[n], 1);
+  unfold(entry(), all);
+  for (size_t n = 0; n < all.count; ++n) room_for(*ring, 1) = all.entries[n];
 }
 
 void SystemTrace::append(std::string& out, uint32_t core, const Entry& entry) const {

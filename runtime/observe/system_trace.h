@@ -65,6 +65,9 @@ struct SystemTraceSettings {
 
 class SystemTrace {
  public:
+  // The system's number of this thread.
+  static uint32_t thread_number();
+
   // What an event says beside its name and time.
   struct Details {
     uint64_t id = 0;  // pairs start and stop
@@ -82,19 +85,30 @@ class SystemTrace {
   // False: none runs. What it has recorded can still be taken.
   bool stop();
 
-  // One launch on a core. Its events, up to 11, are kept as one entry until they are taken: most
+  // One launch on a core. Its events, up to 12, are kept as one entry until they are taken: most
   // never are.
   struct Launch {
+    uint64_t id = 0;  // the first of kIdsOfLaunch
     uint32_t core = 0;
+    uint32_t thread = 0;
     std::string_view model;
     bool collective = false;
     uint64_t exec_id = 0;
+    uint64_t core_ps = 0;  // the model time at which it began, of advance()
     uint64_t device_ps = 0;
+    // It was the last of a call of nrt_execute, which ended with it and whose id is the one before.
+    bool ends_call = false;
     // Times of the host: the call, the launch, its end, the end of the call. Of one that failed
     // before, launched_ns or ended_ns is 0.
     uint64_t begin_ns = 0, launched_ns = 0, ended_ns = 0, end_ns = 0;
   };
   void add(const Launch& launch) noexcept;
+  static constexpr uint64_t kIdsOfLaunch = 4;
+  // A core has run so long; returns its model time before. In the core's turn.
+  uint64_t advance(uint32_t core, uint64_t device_ps) {
+    return device_ps_[core % SystemTraceSettings::kMostCores].fetch_add(device_ps,
+                                                                        std::memory_order_relaxed);
+  }
 
   uint64_t next_id(uint64_t count = 1) {
     return ids_.fetch_add(count, std::memory_order_relaxed) + 1;
@@ -108,8 +122,6 @@ class SystemTrace {
   // Events that were dropped since start().
   uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
-  static uint64_t now_ns();
-
  private:
   struct Entry {
     uint64_t time = 0, id = 0;
@@ -117,12 +129,12 @@ class SystemTrace {
     uint32_t thread = 0, name = 0;
     TraceEvent event = TraceEvent::kExecute;
     bool start = false, has_bytes = false, has_core_ns = false, has_exec_id = false;
-    // Of a launch, which stands for several events: `time` is the beginning, `id` the first of
-    // four, `bytes` the picoseconds of the core.
-    bool is_launch = false, collective = false;
+    // Of a launch, which stands for several events: `time` is the beginning, `id` the first of its
+    // ids, `bytes` the picoseconds of the core.
+    bool is_launch = false, collective = false, ends_call = false;
     uint64_t launched = 0, ended = 0, end = 0;
   };
-  static constexpr size_t kMostOfLaunch = 11;
+  static constexpr size_t kMostOfLaunch = 12;
   // The events of a launch, in their order.
   struct Unfolded {
     std::array<Entry, kMostOfLaunch> entries;
@@ -131,7 +143,8 @@ class SystemTrace {
   // Blocks of entries; what was taken makes room for what comes, also in the next trace.
   class Ring {
    public:
-    void push(const Entry& entry);
+    // A place behind the last entry, which has any value.
+    Entry& push();
     // The oldest entry, which unfolded events precede.
     const Entry& front() const { return blocks_.front()[first_]; }
     void pop();
@@ -151,8 +164,9 @@ class SystemTrace {
   bool wanted(TraceEvent event) const { return settings_.events.test(static_cast<size_t>(event)); }
   // Null: nothing is kept of this core.
   Ring* ring_of(uint32_t core);
-  // Keeps an entry of so many events; the oldest go if there is no room.
-  void keep(Ring& ring, const Entry& entry, uint64_t events);
+  // The place of an entry of so many events, which has any value; the oldest go if there is no
+  // room.
+  Entry& room_for(Ring& ring, uint64_t events);
   void add_event(TraceEvent event, bool start, const Details& details);
   void add_launch(const Launch& launch);
   // Calls `add`; without memory, `events` are dropped instead.
@@ -161,17 +175,17 @@ class SystemTrace {
   // Removes the oldest event; there is one.
   Entry take_oldest(Ring& ring) const;
   void unfold(const Entry& launch, Unfolded& into) const;
-  uint64_t events_of(const Entry& launch) const;
+  uint64_t events_of(const Launch& launch) const;
   void append(std::string& out, uint32_t core, const Entry& entry) const;
 
   std::atomic<bool> running_{false};
   std::atomic<uint64_t> ids_{0};
   std::atomic<uint64_t> without_memory_{0};  // dropped since the last take()
   std::atomic<uint64_t> dropped_{0};         // since start(), for whatever reason
-  std::mutex mutex_;                         // everything below
+  std::array<std::atomic<uint64_t>, SystemTraceSettings::kMostCores> device_ps_{};
+  std::mutex mutex_;  // everything below
   SystemTraceSettings settings_;
   std::array<std::unique_ptr<Ring>, SystemTraceSettings::kMostCores> rings_;
-  std::map<uint32_t, uint64_t> device_ps_;
   uint32_t name_number(std::string_view name);
 
   std::vector<std::string> names_;

@@ -10,6 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/observe/system_trace.h"
+#include "runtime/observe/trace_clock.h"
 
 namespace neuron::runtime {
 namespace {
@@ -75,7 +76,7 @@ std::vector<HostSampler::Processor> HostSampler::read_processors() {
 
 HostSampler::Sample HostSampler::take() {
   Sample sample;
-  sample.time_ns = SystemTrace::now_ns();
+  sample.time_ns = TraceClock::now_ns();
   sample.duration_ns = before_ns_ == 0 ? 0 : sample.time_ns - before_ns_;
   before_ns_ = sample.time_ns;
   std::vector<Processor> processors = read_processors();

@@ -8,6 +8,7 @@
 
 #include "driver/base/json_text.h"
 #include "runtime/base/log.h"
+#include "runtime/observe/trace_clock.h"
 #include "runtime/profile/profiles.h"
 #include "runtime/profile/program_chunks.h"
 #include "runtime/session/instance.h"
@@ -58,7 +59,7 @@ Result<void> Inspection::begin(Session& session, const InspectSettings& settings
   profiled_.clear();
   wholes_.clear();
   traces_ = false;
-  begin_ns_ = SystemTrace::now_ns();
+  begin_ns_ = TraceClock::now_ns();
   if (settings.enabled || settings.on_fail) NEURON_CHECK(make_folder());
   if (settings.enabled) {
     if (settings.has(Activity::kCpuUtilisation) || settings.has(Activity::kHostMemory)) {
@@ -113,7 +114,7 @@ Result<void> Inspection::write_about() const {
       ChunkKind::kSystem, {},
       format(R"({{"session_id":{},"instance_type":{},"pid":{},"begin_ns":{},"end_ns":{}}})",
              settings_.session_id, base::json_string(instance_type()), getpid(), begin_ns_,
-             SystemTrace::now_ns())));
+             TraceClock::now_ns())));
   return end(file);
 }
 

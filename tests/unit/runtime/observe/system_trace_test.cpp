@@ -33,9 +33,11 @@ void record(SystemTrace& trace, const SystemTraceSettings& settings) {
     const uint64_t at = 1000 * (call + 1);
     const SystemTrace::Details details{.id = 100 + call, .name = "model", .host_ns = at};
     trace.add(TraceEvent::kExecute, true, details);
-    trace.add({.model = "model",
+    trace.add({.id = 200 + 10 * call,
+               .model = "model",
                .collective = call == 1,
                .exec_id = call,
+               .core_ps = 5'000'000 * call,
                .device_ps = 5'000'000,
                .begin_ns = at + 10,
                .launched_ns = at + 20,
@@ -153,7 +155,7 @@ TEST(SystemTrace, WithoutMemoryEventsAreDroppedAndTheProgramGoesOn) {
     // Each core needs a block of its own.
     for (uint32_t core = 0; core < 64; ++core) {
       const TraceSpan span(trace, TraceEvent::kExecute, {.core = core});
-      trace.add({.core = core, .begin_ns = 1, .launched_ns = 2, .ended_ns = 3, .end_ns = 4});
+      trace.add({.id = 2, .core = core, .begin_ns = 1, .launched_ns = 2, .ended_ns = 3, .end_ns = 4});
     }
     _exit((trace.dropped() > 0) == !test::kSanitized ? 0 : 3);
   }
