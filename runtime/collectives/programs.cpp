@@ -58,6 +58,14 @@ uint64_t hash_of_lengths(const neff::Collective& c) {
   return hash;
 }
 
+// The number of the group that `rank` is in, among those of the model; 0 if the model names none.
+uint32_t group_number(const neff::Collective& c, uint32_t rank) {
+  const auto found = std::find_if(c.groups.begin(), c.groups.end(), [&](const auto& group) {
+    return std::find(group.begin(), group.end(), rank) != group.end();
+  });
+  return static_cast<uint32_t>(found - c.groups.begin());
+}
+
 // The ranks that take part together with `rank`; empty if `rank` takes no part.
 std::vector<uint32_t> group_of(const neff::Collective& c, uint32_t rank, uint32_t size) {
   if (c.groups.empty()) {
@@ -65,10 +73,8 @@ std::vector<uint32_t> group_of(const neff::Collective& c, uint32_t rank, uint32_
     for (uint32_t r = 0; r < size; ++r) all[r] = r;
     return all;
   }
-  for (const auto& group : c.groups) {
-    if (std::find(group.begin(), group.end(), rank) != group.end()) return group;
-  }
-  return {};
+  const uint32_t number = group_number(c, rank);
+  return number < c.groups.size() ? c.groups[number] : std::vector<uint32_t>();
 }
 
 ccom_device_layout_t layout_of(const neff::RowsOfSbuf& rows) {
@@ -118,6 +124,7 @@ struct CollectivePrograms::Stream {
   StreamUse use;
   std::vector<size_t> operations;                          // of the model, in order
   std::vector<std::vector<ccom_device_member_t>> members;  // of each
+  std::vector<uint32_t> groups;                            // of each, its number in the model
   std::vector<std::string> names;
   std::vector<ccom_device_collective_t> collectives;
   ccom_device_stream_t description{};
@@ -212,6 +219,7 @@ Result<void> CollectivePrograms::prepare(const std::vector<neff::Collective>& op
                     describe_operation(c), c.counts.size(), members.size(), lengths);
       }
       stream.members.push_back(std::move(members));
+      stream.groups.push_back(group_number(c, rank));
       stream.names.push_back(describe_operation(c));
     }
     for (size_t n = 0; n < stream.operations.size(); ++n) {
@@ -566,8 +574,12 @@ std::vector<StreamFacts> CollectivePrograms::facts() const {
   std::vector<StreamFacts> all;
   for (const auto& stream : streams_) {
     if (stream->program == nullptr) continue;
-    all.push_back(with_program({stream->use.stream, world_->rank(), stream->prologue, {}, {}},
-                               stream->description, *stream->program));
+    StreamFacts facts;
+    facts.stream = stream->use.stream;
+    facts.rank = world_->rank();
+    facts.prologue = stream->prologue;
+    all.push_back(with_program(std::move(facts), stream->groups, stream->description,
+                               *stream->program));
   }
   return all;
 }

@@ -17,6 +17,7 @@
 //   kSystem     JSON: events and samples of a host (files of inspect sessions)
 //   kStream     JSON: the collectives of a CC core
 //   kNotes      struct StreamNote: what each instruction of a CC core is for
+//   kWaits      struct StreamWait: two for each instruction of a CC core
 //   kEnd        JSON: totals. A file without it was not ended, and is read up to where it ends.
 // A later version may add kinds, which older readers skip, and keys, which they ignore.
 // Callers: the runtime's profiles, neuron-profile. Thread-safe: one thread a file. Owns the file's
@@ -50,6 +51,7 @@ enum class ChunkKind : uint32_t {
   kSystem = 7,
   kStream = 8,
   kNotes = 9,
+  kWaits = 10,
 };
 
 // The ring of CC core k of the core is kCollectiveRing + k.
@@ -82,6 +84,15 @@ struct StreamNote {
   uint32_t wait_peer = 0;
   uint32_t reserved = 0;
   uint64_t bytes = 0;
+};
+
+// What such an instruction waits for; the numbers are those of ccom_device_waiting_t.
+struct StreamWait {
+  uint32_t wait = 0;
+  uint32_t peer = 0;
+  uint32_t semaphore = 0;
+  uint32_t reserved = 0;
+  uint64_t bytes = 0;  // that the peer's message brings
 };
 
 struct Chunk {

@@ -57,7 +57,8 @@ class Rows final : public Visitor {
     const Stream* stream = program_.stream(e.stream);
     const ntff::StreamNote* note = program_.note(e.stream, e.pc);
     const bool sent = note != nullptr && sends(*note);
-    const bool waited = note != nullptr && waits_for_rank(*note);
+    const auto wait = stream != nullptr ? stream->wait_of(e.pc, e.wait_cell) : std::nullopt;
+    const bool waited = wait && is_for_rank(*wait);
     use_({{"timestamp", since_first(e.begin)},
           {"duration", nanoseconds(static_cast<int64_t>(e.end - e.begin))},
           {"cc_core", std::to_string(e.stream)},
@@ -68,7 +69,7 @@ class Rows final : public Visitor {
           {"peer", sent ? std::to_string(note->peer) : "-1"},
           {"bytes", std::to_string(note != nullptr ? note->bytes : 0)},
           {"evt_wait_time_ns", nanoseconds(static_cast<int64_t>(e.wait))},
-          {"waited_for_rank", waited ? std::to_string(note->wait_peer) : "-1"}});
+          {"waited_for_rank", waited ? std::to_string(wait->peer) : "-1"}});
   }
 
   void transfer(const TransferEvent& e) override {
@@ -155,6 +156,9 @@ void path_rows(const Program& program, const CriticalPath& path, uint64_t first,
   }
 }
 
+// Bytes a second; -1: not known.
+std::string rate_text(double rate) { return format("{:.0f}", rate); }
+
 void collective_rows(const Program& program, const Summary& summary, const UseRow& use) {
   for (const CollectiveRun& run : summary.collectives.runs) {
     const Stream& stream = *program.stream(run.stream);
@@ -171,7 +175,18 @@ void collective_rows(const Program& program, const Summary& summary, const UseRo
          {"cc_core", std::to_string(run.stream)},
          {"number", std::to_string(run.collective)},
          {"rank", std::to_string(stream.rank)},
-         {"replica_group", json_string(ranks)}});
+         {"replica_group_id", std::to_string(of.group)},
+         {"replica_group", json_string(ranks)},
+         {"input_size", of.sized ? std::to_string(of.input_bytes) : "-1"},
+         {"output_size", of.sized ? std::to_string(of.output_bytes) : "-1"},
+         {"algorithm_bandwidth", rate_text(of.sized ? of.algorithm_rate(run.end - run.begin) : -1)},
+         {"bus_bandwidth", rate_text(of.sized ? of.bus_rate(run.end - run.begin) : -1)},
+         {"trigger_engine", json_string(run.trigger ? engine_name(run.trigger->engine) : "")},
+         {"trigger_pc", run.trigger ? std::to_string(program.program_counter(run.trigger->engine,
+                                                                             run.trigger->pc))
+                                    : "-1"},
+         {"cc_trigger_start_delay",
+          run.trigger ? nanoseconds(static_cast<int64_t>(run.begin - run.trigger->begin)) : "-1"}});
   }
 }
 

@@ -158,9 +158,12 @@ class PageData {
     List list;
     for (const auto& [key, totals] : a_.summary.collectives.operations) {
       const Collective& of = program_.stream(key.first)->collectives[key.second];
-      list.add(format(R"({{"name":{},"algorithm":{},"runs":{},"time":{},"waited":{},"sent":{}}})",
-                      json_string(of.name), json_string(of.algorithm), totals.runs, ns(totals.time),
-                      ns(totals.waited), totals.sent));
+      const uint64_t average = totals.runs == 0 ? 0 : totals.time / totals.runs;
+      list.add(format(
+          R"({{"name":{},"algorithm":{},"runs":{},"time":{},"waited":{},"sent":{},"received":{},"bus":{}}})",
+          json_string(of.name), json_string(of.algorithm), totals.runs, ns(totals.time),
+          ns(totals.waited), totals.sent, totals.received,
+          of.sized ? format("{:.0f}", of.bus_rate(average)) : "null"));
     }
     return list.text();
   }
@@ -168,8 +171,10 @@ class PageData {
   std::string links() const {
     List list;
     for (const auto& [rank, link] : a_.summary.collectives.links) {
-      list.add(format(R"({{"rank":{},"transfers":{},"bytes":{},"active":{},"waited":{}}})", rank,
-                      link.transfers, link.bytes, ns(link.active), ns(link.waited)));
+      list.add(format(
+          R"({{"rank":{},"transfers":{},"bytes":{},"active":{},"messages":{},"received":{},"waited":{}}})",
+          rank, link.transfers, link.bytes, ns(link.active), link.messages, link.received,
+          ns(link.waited)));
     }
     return list.text();
   }

@@ -127,8 +127,22 @@ class Writer final : public Visitor {
         track(kRunsFirst + run.stream, format("collectives of CC core {}", run.stream), kRoot);
       }
       const Collective& of = program_.stream(run.stream)->collectives[run.collective];
+      Texts texts = {{"algorithm", of.algorithm}};
+      Numbers numbers = {{"ranks", of.ranks.size()}};
+      if (of.sized) {
+        const uint64_t time = run.end - run.begin;
+        numbers.emplace_back("input_bytes", of.input_bytes);
+        numbers.emplace_back("output_bytes", of.output_bytes);
+        numbers.emplace_back("algorithm_bytes_per_second",
+                             static_cast<uint64_t>(of.algorithm_rate(time)));
+        numbers.emplace_back("bus_bytes_per_second", static_cast<uint64_t>(of.bus_rate(time)));
+      }
+      if (run.trigger) {
+        texts.emplace_back("triggered by", engine_name(run.trigger->engine));
+        numbers.emplace_back("trigger_delay_ps", run.begin - run.trigger->begin);
+      }
       slice(kRunsFirst + run.stream, run.begin / 1000, run.end / 1000, kDeviceClock, of.name,
-            {{"algorithm", of.algorithm}}, {{"ranks", of.ranks.size()}});
+            texts, numbers);
     }
   }
 

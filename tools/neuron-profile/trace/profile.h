@@ -42,6 +42,8 @@ struct StreamEvent {
   uint64_t begin = 0;
   uint64_t end = 0;
   uint64_t wait = 0;  // before it
+  uint64_t wait_end = 0;
+  uint32_t wait_cell = kNoCell;  // the semaphore of the CC core that it waited for last
   uint32_t pc = 0;
   uint16_t opcode = 0;
   uint8_t stream = 0;  // number of the CC core
