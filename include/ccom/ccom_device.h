@@ -181,8 +181,8 @@ typedef struct ccom_device_program {
   // algorithm.
   const char *const *names;
   const char *const *algorithms;
-  const ccom_device_note_t *notes;  // one for each instruction
-  const ccom_device_size_t *sizes;  // one for each collective
+  const ccom_device_note_t *notes;     // one for each instruction
+  const ccom_device_size_t *sizes;     // one for each collective
   const ccom_device_waiting_t *waits;  // two for each instruction
 } ccom_device_program_t;
 

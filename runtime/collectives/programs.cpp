@@ -578,8 +578,8 @@ std::vector<StreamFacts> CollectivePrograms::facts() const {
     facts.stream = stream->use.stream;
     facts.rank = world_->rank();
     facts.prologue = stream->prologue;
-    all.push_back(with_program(std::move(facts), stream->groups, stream->description,
-                               *stream->program));
+    all.push_back(
+        with_program(std::move(facts), stream->groups, stream->description, *stream->program));
   }
   return all;
 }

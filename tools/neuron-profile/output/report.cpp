@@ -106,12 +106,12 @@ std::string collectives_table(const Program& program, const Summary& summary) {
   for (const auto& [key, totals] : all.operations) {
     const Collective& of = program.stream(key.first)->collectives[key.second];
     const uint64_t average = totals.runs == 0 ? 0 : totals.time / totals.runs;
-    out += format("{:<40} {:>6} {:>11} {:>8} {:>11} {:>10} {:>10} {:>11}  {}\n", cut(of.name, 40),
-                  totals.runs, time_text(totals.time), share_text(totals.time, summary.total),
-                  time_text(totals.waited), bytes_text(totals.sent),
-                  of.sized ? bytes_text(totals.received) : "?",
-                  of.sized ? format("{:.2f} GB/s", of.bus_rate(average) * 1e-9) : "?",
-                  of.algorithm);
+    out +=
+        format("{:<40} {:>6} {:>11} {:>8} {:>11} {:>10} {:>10} {:>11}  {}\n", cut(of.name, 40),
+               totals.runs, time_text(totals.time), share_text(totals.time, summary.total),
+               time_text(totals.waited), bytes_text(totals.sent),
+               of.sized ? bytes_text(totals.received) : "?",
+               of.sized ? format("{:.2f} GB/s", of.bus_rate(average) * 1e-9) : "?", of.algorithm);
   }
   out += format("\n{:<14} {:>11} {:>10} {:>11} {:>10} {:>10} {:>10} {:>11}\n", "PEER", "TRANSFERS",
                 "SENT", "ACTIVE", "RATE", "MESSAGES", "RECEIVED", "WAITED FOR");

@@ -11,6 +11,7 @@
 #ifndef TOOLS_NEURON_PROFILE_TRACE_PROFILE_H
 #define TOOLS_NEURON_PROFILE_TRACE_PROFILE_H
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,10 @@ struct StreamEvent {
   uint32_t pc = 0;
   uint16_t opcode = 0;
   uint8_t stream = 0;  // number of the CC core
+
+  // What it waited for was seen then; without a wait, when it began.
+  uint64_t seen() const { return wait == 0 ? begin : wait_end; }
+  uint64_t begin_of_wait() const { return seen() - std::min(wait, seen()); }
 };
 
 // Neighbouring descriptors of one queue of one DMA engine.
