@@ -159,6 +159,12 @@ std::string warnings(const Profile& profile) {
         "not read them in time. Counts and shares are too small.\n",
         profile.lost());
   }
+  if (!profile.ends_early().empty()) {
+    out += format(
+        "The file ends early, because it could not be written further ({}). Executions behind the "
+        "last one here are missing: make room, and profile again.\n",
+        profile.ends_early());
+  }
   if (!profile.ended()) {
     out +=
         "The profile was not ended: the profiled process died, or still runs. What it had written "

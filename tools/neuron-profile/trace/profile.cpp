@@ -224,6 +224,7 @@ Result<void> Profile::scan() {
     if (chunk.kind == ChunkKind::kEnd) {
       NEURON_TRY(end, parse(chunk));
       ended_ = true;
+      ends_early_ = text_in(end, "cut");
       lost_ = std::max(lost_, number_in(end, "lost"));
       continue;
     }

@@ -123,6 +123,8 @@ class Profile {
   const std::vector<Part>& parts() const { return parts_; }
   // False: nothing tells that the profile was ended; what it has is shown.
   bool ended() const { return ended_; }
+  // Why the file ends before the profile did: "No space left on device"; empty if it does not.
+  const std::string& ends_early() const { return ends_early_; }
   uint64_t lost() const { return lost_; }
 
   // Events of the execution with this index of the part.
@@ -137,6 +139,7 @@ class Profile {
   ntff::TraceFileReader file_;
   std::vector<Part> parts_;
   bool ended_ = false;
+  std::string ends_early_;
   uint64_t lost_ = 0;
   uint64_t code_bytes_ = 0;
 };
