@@ -229,14 +229,16 @@ class Judge {
   // about the largest part. Nothing if the path does not go through a collective.
   std::string add_bound(std::string& sentence) const {
     std::map<uint32_t, uint64_t> waits, sends;  // by rank
-    uint64_t within = 0, cores = 0, bytes = 0;
+    std::map<uint32_t, uint64_t> arrived;       // bytes that were waited for
+    uint64_t within = 0, cores = 0;
     for (const Step& step : path_.steps) {
       if (step.kind == StepKind::kPeer) {
         waits[step.peer] += step.time();
-        bytes += step.bytes;
+        arrived[step.peer] += step.bytes;
       } else if (step.kind == StepKind::kCollective) {
         cores += step.time();
-      } else if (step.stream != kNoStream && step.kind != StepKind::kOutside) {
+      } else if (step.stream != kNoStream &&
+                 (step.kind == StepKind::kTransfer || step.kind == StepKind::kDmaStart)) {
         (step.peer != kNoPeer ? sends[step.peer] : within) += step.time();
       }
     }
@@ -251,7 +253,7 @@ class Judge {
         {cores, "instructions of collective cores",
          "Fewer, larger collectives need fewer instructions."}};
     for (const auto& [rank, time] : waits) {
-      parts.push_back({time, format("waits for rank {}", rank),
+      parts.push_back({time, format("waits for rank {}{}", rank, at_own_rate(arrived[rank])),
                        format("Look at the profile of rank {}: this rank waits for what that one "
                               "does before it sends or takes data, and for its transfers.",
                               rank)});
@@ -270,9 +272,24 @@ class Judge {
       list += (list.empty() ? "" : ", ") + time_text(part.time) + " " + part.what;
     }
     if (list.empty()) return {};
-    sentence += format(" On the critical path are {}{}.", list,
-                       bytes == 0 ? "" : format("; {} came from other ranks", bytes_text(bytes)));
+    sentence += format(" On the critical path are {}.", list);
     return parts.front().advice;
+  }
+
+  // What bytes of another rank take about. Its profile knows that; here is known at which rate this
+  // rank sends, over links of the same chips.
+  std::string at_own_rate(uint64_t bytes) const {
+    if (bytes == 0) return {};
+    uint64_t sent = 0, active = 0;
+    for (const auto& [rank, link] : sum_.collectives.links) {
+      sent += link.bytes - link.network_bytes;
+      active += link.active;
+    }
+    if (sent == 0 || active == 0) return format(" ({})", bytes_text(bytes));
+    const double time =
+        static_cast<double>(bytes) * static_cast<double>(active) / static_cast<double>(sent);
+    return format(" ({}, which take about {} at the rate at which this rank sends)",
+                  bytes_text(bytes), time_text(static_cast<uint64_t>(time)));
   }
 
   void judge_roofline() {
@@ -398,10 +415,15 @@ class Judge {
                  "before or behind it.";
   }
 
+  // A collective has many instructions that are alike: what they do is one place.
   std::string place_in_collective(const Step& step) const {
     const Stream* stream = program_.stream(step.stream);
     const std::string name = stream != nullptr ? stream->collective_name(step.pc) : "";
-    return (name.empty() ? "" : name + ", ") + format("CC core {} pc {}", step.stream, step.pc);
+    const std::string core = (name.empty() ? "" : name + ", ") + format("CC core {}", step.stream);
+    if (step.kind == StepKind::kPeer) return core + format(" waiting for rank {}", step.peer);
+    if (step.kind == StepKind::kCollective) return core;
+    return core + (step.peer == kNoPeer ? " moving within this rank"
+                                        : format(" sending to rank {}", step.peer));
   }
 
   void list_places() {
