@@ -11,6 +11,7 @@
 #include "hw/udma.h"
 #include "runtime/collectives/plan_agreement.h"
 #include "runtime/collectives/program_facts.h"
+#include "runtime/collectives/replica_group.h"
 #include "runtime/device/core_trace.h"
 #include "runtime/device/core_turn.h"
 #include "runtime/device/driver_error.h"
@@ -56,25 +57,6 @@ uint64_t hash_of_lengths(const neff::Collective& c) {
     for (const uint64_t value : *list) hash = (hash ^ value) * 0x100000001b3u;
   }
   return hash;
-}
-
-// The number of the group that `rank` is in, among those of the model; 0 if the model names none.
-uint32_t group_number(const neff::Collective& c, uint32_t rank) {
-  const auto found = std::find_if(c.groups.begin(), c.groups.end(), [&](const auto& group) {
-    return std::find(group.begin(), group.end(), rank) != group.end();
-  });
-  return static_cast<uint32_t>(found - c.groups.begin());
-}
-
-// The ranks that take part together with `rank`; empty if `rank` takes no part.
-std::vector<uint32_t> group_of(const neff::Collective& c, uint32_t rank, uint32_t size) {
-  if (c.groups.empty()) {
-    std::vector<uint32_t> all(size);
-    for (uint32_t r = 0; r < size; ++r) all[r] = r;
-    return all;
-  }
-  const uint32_t number = group_number(c, rank);
-  return number < c.groups.size() ? c.groups[number] : std::vector<uint32_t>();
 }
 
 ccom_device_layout_t layout_of(const neff::RowsOfSbuf& rows) {
@@ -194,9 +176,9 @@ Result<void> CollectivePrograms::prepare(const std::vector<neff::Collective>& op
         .collectives = nullptr};
     for (const size_t i : stream.operations) {
       const neff::Collective& c = operations[i];
-      const auto group = group_of(c, rank, world_->size());
+      const ReplicaGroup group = group_of(c, rank, world_->size());
       std::vector<ccom_device_member_t> members;
-      for (const uint32_t r : group) {
+      for (const uint32_t r : group.ranks) {
         if (r >= world_->size()) {
           return fail(NRT_INVALID,
                       "{} names rank {} in its replica groups; the job has {} ranks "
@@ -219,7 +201,7 @@ Result<void> CollectivePrograms::prepare(const std::vector<neff::Collective>& op
                     describe_operation(c), c.counts.size(), members.size(), lengths);
       }
       stream.members.push_back(std::move(members));
-      stream.groups.push_back(group_number(c, rank));
+      stream.groups.push_back(group.number);
       stream.names.push_back(describe_operation(c));
     }
     for (size_t n = 0; n < stream.operations.size(); ++n) {

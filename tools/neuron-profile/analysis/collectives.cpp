@@ -36,7 +36,7 @@ void CollectivesVisitor::gap(uint32_t slot, uint64_t lost) {
 
 void CollectivesVisitor::receive(const StreamEvent& e, CollectiveTotals& totals) {
   for (const ntff::StreamWait& wait : program_.stream(e.stream)->waits_of(e.pc)) {
-    if (wait.wait != CCOM_DEVICE_WAIT_ARRIVAL) continue;
+    if (!is_arrival(wait)) continue;
     LinkTotals& link = result_.links[wait.peer];
     ++link.messages;
     link.received += wait.bytes;

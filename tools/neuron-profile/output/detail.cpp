@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-profile/output/detail.h"
 
-#include <ccom/ccom_device.h>
-
 #include <functional>
 #include <map>
 #include <optional>
@@ -123,7 +121,7 @@ class Rows final : public Visitor {
   // when this rank began to wait for them until it saw them.
   void received(const StreamEvent& e, const Stream& stream) {
     for (const ntff::StreamWait& wait : stream.waits_of(e.pc)) {
-      if (wait.wait != CCOM_DEVICE_WAIT_ARRIVAL) continue;
+      if (!is_arrival(wait)) continue;
       use_({{"timestamp", since_first(e.begin_of_wait())},
             {"duration", nanoseconds(static_cast<int64_t>(e.seen() - e.begin_of_wait()))},
             {"direction", "\"in\""},

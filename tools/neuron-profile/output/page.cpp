@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-profile/output/page.h"
 
-#include <ccom/ccom_device.h>
-
 #include <algorithm>
 #include <map>
 
@@ -234,7 +232,7 @@ class PageData {
       std::vector<Message> messages;
       for (const StreamEvent& e : a_.timeline.streams[stream.number]) {
         for (const ntff::StreamWait& wait : stream.waits_of(e.pc)) {
-          if (wait.wait != CCOM_DEVICE_WAIT_ARRIVAL || wait.peer != rank) continue;
+          if (!is_arrival(wait) || wait.peer != rank) continue;
           messages.push_back({e.begin_of_wait(), e.seen(),
                               plain_label(format("{} from rank {}, {}", bytes_text(wait.bytes),
                                                  rank, stream.collective_name(e.pc)))});

@@ -4,8 +4,6 @@
 // tests/system/profile/perfetto.proto, by which a test decodes what this writes.
 #include "tools/neuron-profile/output/perfetto.h"
 
-#include <ccom/ccom_device.h>
-
 #include <array>
 #include <map>
 #include <set>
@@ -213,7 +211,7 @@ class Writer final : public Visitor {
   void received(const StreamEvent& e, const Stream& stream) {
     std::map<uint32_t, uint64_t> bytes;  // two messages of one rank are one slice
     for (const ntff::StreamWait& wait : stream.waits_of(e.pc)) {
-      if (wait.wait == CCOM_DEVICE_WAIT_ARRIVAL) bytes[wait.peer] += wait.bytes;
+      if (is_arrival(wait)) bytes[wait.peer] += wait.bytes;
     }
     for (const auto& [peer, size] : bytes) {
       const uint64_t id =

@@ -168,6 +168,8 @@ bool sends(const StreamNote& note) {
   return note.action == CCOM_DEVICE_SEND || note.action == CCOM_DEVICE_OFFER;
 }
 
+bool is_arrival(const StreamWait& wait) { return wait.wait == CCOM_DEVICE_WAIT_ARRIVAL; }
+
 bool is_for_rank(const StreamWait& wait) {
   return wait.wait == CCOM_DEVICE_WAIT_CREDIT || wait.wait == CCOM_DEVICE_WAIT_ARRIVAL;
 }

@@ -72,6 +72,8 @@ struct Stream {
 bool sends(const ntff::StreamNote& note);
 // Whether a wait is for another rank.
 bool is_for_rank(const ntff::StreamWait& wait);
+// Whether it is for a message of another rank.
+bool is_arrival(const ntff::StreamWait& wait);
 
 }  // namespace neuron::profile
 
