@@ -196,6 +196,12 @@ TEST_F(CollectivesOfAProfile, AreInTheTablesOfThePublishedSchema) {
     EXPECT_EQ(tables.at(name).at("schema").as_object().size(), count) << name;
     EXPECT_GE(tables.at(name).at("rows").as_int64(), 1) << name;
   }
+  const json::value& schema = tables.at("SchemaFields").at("columns");
+  for (size_t n = 0; n < schema.at("table_name").as_array().size(); ++n) {
+    if (!schema.at("table_name").at(n).as_string().starts_with("Cc")) continue;
+    EXPECT_NE(schema.at("field_description").at(n), "Not measured by this runtime.")
+        << schema.at("field_name").at(n);
+  }
   EXPECT_EQ(tables.at("CcOp").at("columns").at("operation").at(0), "all_reduce");
   EXPECT_EQ(tables.at("CcOp").at("columns").at("replica_group").at(0), "[0,1]");
   const json::value& transfers = tables.at("DmaPacketAggregated").at("columns");
