@@ -18,6 +18,8 @@ struct OwnedProgram {
   std::vector<ccom_device_message_t> messages;
   std::vector<const char*> plans, names, algorithms;
   std::vector<ccom_device_note_t> notes;
+  std::vector<ccom_device_size_t> sizes;
+  std::vector<ccom_device_waiting_t> waits;
 };
 
 static_assert(static_cast<unsigned>(NoteAction::kExpect) == CCOM_DEVICE_EXPECT);
@@ -81,10 +83,22 @@ void show(OwnedProgram& owned) {
                            .wait_peer = note.peer,
                            .reserved = 0,
                            .bytes = note.bytes});
+    for (const WaitNote& wait : note.waits) {
+      owned.waits.push_back({.wait = static_cast<uint32_t>(wait.reason),
+                             .peer = wait.peer,
+                             .semaphore = wait.semaphore,
+                             .reserved = 0,
+                             .bytes = wait.bytes});
+    }
+  }
+  for (const CollectiveSize& size : program.sizes) {
+    owned.sizes.push_back({size.input, size.output, size.whole});
   }
   owned.shown.names = owned.names.data();
   owned.shown.algorithms = owned.algorithms.data();
   owned.shown.notes = owned.notes.data();
+  owned.shown.sizes = owned.sizes.data();
+  owned.shown.waits = owned.waits.data();
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ struct PendingWait {
   uint16_t least = 0;
   uint16_t taken = 0;
   InstructionNote note;
+  uint64_t bytes = 0;  // that have arrived then
 };
 
 // A transfer of this rank that is in flight.
@@ -198,9 +199,13 @@ class StreamCompiler {
       instruction.update[i] = {
           .index = wait.semaphore, .operation = NEURON_UPDATE_SUB, .value = wait.taken};
       // The note prefers waits for other ranks, because a transfer of this core always ends.
-      if (i == 0 || program_.notes.back().reason == WaitReason::kOwnTransfer) {
-        program_.notes.back() = wait.note;
+      InstructionNote& note = program_.notes.back();
+      if (i == 0 || note.reason == WaitReason::kOwnTransfer) {
+        note.reason = wait.note.reason;
+        note.collective = wait.note.collective;
+        note.peer = wait.note.peer;
       }
+      note.waits[i] = {wait.note.reason, wait.semaphore, wait.note.peer, wait.bytes};
     }
     waits_.erase(waits_.begin(), waits_.begin() + static_cast<ptrdiff_t>(count));
   }
@@ -316,7 +321,7 @@ class StreamCompiler {
         // The sender has as many DMA engines as this rank, because streams are alike on all ranks.
         const auto count = static_cast<uint16_t>(crosses(step.peer) ? 1 : parts(step.bytes));
         wait_for({static_cast<uint8_t>(kFirstArrivalSemaphore + action.arrival), count, count,
-                  note(WaitReason::kArrival, step.peer)});
+                  note(WaitReason::kArrival, step.peer), step.bytes});
         return {};
       }
       case StepKind::kReduce:

@@ -36,6 +36,14 @@ struct DescriptorRing {
 enum class WaitReason : uint8_t { kNone, kGo, kCredit, kArrival, kOwnTransfer };
 enum class NoteAction : uint8_t { kNothing, kGrant, kSend, kReduce, kCopy, kDone, kOffer, kExpect };
 
+// One of the two waits of an instruction.
+struct WaitNote {
+  WaitReason reason = WaitReason::kNone;
+  uint8_t semaphore = 0;
+  uint32_t peer = 0;   // rank of the world
+  uint64_t bytes = 0;  // that arrive
+};
+
 // What one instruction waits for, if it waits, and what it then does.
 struct InstructionNote {
   WaitReason reason = WaitReason::kNone;
@@ -44,6 +52,13 @@ struct InstructionNote {
   uint32_t peer = 0;        // rank of the world: credit, arrival
   uint32_t target = 0;      // rank of the world that the action is for
   uint64_t bytes = 0;       // that the action writes
+  std::array<WaitNote, 2> waits;
+};
+
+// Bytes of a collective: of this rank's buffers, and of the whole operation, by which bandwidths
+// are counted.
+struct CollectiveSize {
+  uint64_t input = 0, output = 0, whole = 0;
 };
 
 // A message between this rank and one on another instance; a proxy carries it (ccom_device.h).
@@ -64,6 +79,7 @@ struct DeviceProgram {
   std::vector<std::string> names;         // of the collectives: "all_reduce of 1024 float32 (add)"
   std::vector<std::string> plans;         // of the collectives: equal on all members
   std::vector<std::string> algorithms;    // of the collectives: "ring"
+  std::vector<CollectiveSize> sizes;      // of the collectives
   std::vector<CrossingMessage> crossing;  // in the order in which they become due
   uint64_t nic_latency_ps = 0;            // of the network
   double nic_bytes_per_second = 0;        // that this rank has of the NICs of its instance

@@ -181,6 +181,12 @@ std::string plan_text(const ccom_device_collective_t& collective, const Plan& pl
                       plan.shape, request.in_place ? ", in place" : "", hash_of(request), members);
 }
 
+CollectiveSize size_of(const ccom_device_collective_t& collective, const Request& request) {
+  const Layout layout(request, collective.size);
+  return {layout.input_bytes(collective.rank), layout.output_bytes(collective.rank),
+          layout.whole_bytes()};
+}
+
 uint32_t own_instance(const ccom_device_stream_t& stream) {
   if (stream.count == 0) return 0;
   return stream.collectives[0].members[stream.collectives[0].rank].instance;
@@ -226,10 +232,12 @@ Result<DeviceProgram> plan_stream(const ccom_device_stream_t* stream) {
   std::vector<Plan> plans;
   std::vector<DeviceCollective> collectives;
   std::vector<std::string> texts, algorithms;
+  std::vector<CollectiveSize> sizes;
   for (uint32_t i = 0; i < stream->count; ++i) {
     NEURON_TRY(planned, plan(*stream, stream->collectives[i]));
     texts.push_back(plan_text(stream->collectives[i], planned));
     algorithms.push_back(planned.shape.substr(0, planned.shape.find(" with ")));
+    sizes.push_back(size_of(stream->collectives[i], planned.request));
     plans.push_back(std::move(planned));
     collectives.push_back(prepare(*stream, stream->collectives[i], plans.back()));
   }
@@ -244,6 +252,7 @@ Result<DeviceProgram> plan_stream(const ccom_device_stream_t* stream) {
   NEURON_TRY(profile, Topology::profile(place.place.generation->instance));
   program.plans = std::move(texts);
   program.algorithms = std::move(algorithms);
+  program.sizes = std::move(sizes);
   program.nic_latency_ps = profile.nic.latency_ps;
   program.nic_bytes_per_second = profile.nic.bytes_per_second * profile.nics /
                                  std::max(1u, profile.chips * profile.ranks_per_chip);

@@ -171,6 +171,36 @@ uint64_t Layout::vector_bytes() const {
   }
 }
 
+uint64_t Layout::whole_bytes() const {
+  uint64_t sum = 0;
+  switch (request_->operation) {
+    case CCOM_BARRIER:
+      return 0;
+    case CCOM_ALL_GATHER:
+    case CCOM_REDUCE_SCATTER:
+    case CCOM_ALL_TO_ALL:
+    case CCOM_GATHER:
+    case CCOM_SCATTER:
+      return ranks_ * request_->count * width_;
+    case CCOM_ALL_GATHER_V:
+    case CCOM_REDUCE_SCATTER_V:
+      for (Rank r = 0; r < ranks_; ++r) sum += bytes(r);
+      return sum;
+    case CCOM_ALL_TO_ALL_V: {
+      // The rank that sends most.
+      uint64_t most = 0;
+      for (Rank from = 0; from < ranks_; ++from) {
+        sum = 0;
+        for (Rank to = 0; to < ranks_; ++to) sum += pair_bytes(from, to);
+        most = std::max(most, sum);
+      }
+      return most;
+    }
+    default:
+      return request_->count * width_;
+  }
+}
+
 bool even_blocks(const Request& request) {
   switch (request.operation) {
     case CCOM_ALL_REDUCE:

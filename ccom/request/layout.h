@@ -38,6 +38,8 @@ class Layout {
   uint64_t output_bytes(Rank rank) const;
   // Bytes of the reduced vector; 0 for operations that do not reduce.
   uint64_t vector_bytes() const;
+  // Bytes that bandwidths of the operation are counted by: the vector, or the blocks of all ranks.
+  uint64_t whole_bytes() const;
 
  private:
   const Request* request_;

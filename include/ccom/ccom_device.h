@@ -143,6 +143,22 @@ typedef struct ccom_device_note {
   uint64_t bytes;  // that the action writes
 } ccom_device_note_t;
 
+// One of the two waits of an instruction, for profiles.
+typedef struct ccom_device_waiting {
+  uint32_t wait;       // ccom_device_wait_t
+  uint32_t peer;       // rank among all that it waits for
+  uint32_t semaphore;  // of the CC core
+  uint32_t reserved;
+  uint64_t bytes;  // that the peer's message brings; of waits for other things 0
+} ccom_device_waiting_t;
+
+// What a collective of a stream moves, in bytes.
+typedef struct ccom_device_size {
+  uint64_t input;   // of this rank
+  uint64_t output;  // of this rank
+  uint64_t whole;   // of the operation: what bandwidths are counted by
+} ccom_device_size_t;
+
 typedef struct ccom_device_program {
   const void *code;  // 128 bytes each; may lie anywhere
   uint32_t instructions;
@@ -165,7 +181,9 @@ typedef struct ccom_device_program {
   // algorithm.
   const char *const *names;
   const char *const *algorithms;
-  const ccom_device_note_t *notes;  // one for each instruction
+  const ccom_device_note_t *notes;     // one for each instruction
+  const ccom_device_size_t *sizes;     // one for each collective
+  const ccom_device_waiting_t *waits;  // two for each instruction
 } ccom_device_program_t;
 
 // Bytes of scratch memory that this rank needs for collective `number` of the stream; addresses are

@@ -245,25 +245,28 @@ Result<HostCollectiveRequest> request_of(Session& session, const nrt_cc_comm_t& 
 template <class Slot>
 NRT_STATUS schedule_collective(nrt_cc_context_t** cc_ctx, int queue, Slot slot,
                                nrta_seq_t* sequence) {
-  return scheduled("nrta_cc_schedule", sequence,
-                   [&](Session& session, AsyncQueues& queues) -> Result<nrta_seq_t> {
-                     if (cc_ctx == nullptr) return null_argument("cc_ctx");
-                     NEURON_TRY(context, pin<CollectiveContext>(session, *cc_ctx,
-                                                                HandleKind::kCollective, "cc_ctx"));
-                     NEURON_TRY(unit, queues.unit(context->collective->model().core().index(),
-                                                  NRTA_XU_COLLECTIVES, queue));
-                     AsyncRequest request;
-                     request.kind = AsyncKind::kCollective;
-                     NEURON_TRY(result, result_of(session, slot));
-                     request.result = std::move(result);
-                     request.collective = context->collective;
-                     request.operands = context->operands;
-                     auto given = queues.submit(*unit, std::move(request));
-                     if (!given) return given;  // the caller may try again
-                     session.handles.remove(*cc_ctx, HandleKind::kCollective);
-                     *cc_ctx = nullptr;
-                     return given;
-                   });
+  return scheduled(
+      "nrta_cc_schedule", sequence,
+      [&](Session& session, AsyncQueues& queues) -> Result<nrta_seq_t> {
+        if (cc_ctx == nullptr) return null_argument("cc_ctx");
+        NEURON_TRY(context,
+                   pin<CollectiveContext>(session, *cc_ctx, HandleKind::kCollective, "cc_ctx"));
+        const LoadedModel& model = context->collective->model();
+        NEURON_TRY(unit, queues.unit(model.core().index(), NRTA_XU_COLLECTIVES, queue));
+        const TraceSpan span(session.system_trace, TraceEvent::kScheduleCollective,
+                             {.core = model.core().index(), .name = model.name()});
+        AsyncRequest request;
+        request.kind = AsyncKind::kCollective;
+        NEURON_TRY(result, result_of(session, slot));
+        request.result = std::move(result);
+        request.collective = context->collective;
+        request.operands = context->operands;
+        auto given = queues.submit(*unit, std::move(request));
+        if (!given) return given;  // the caller may try again
+        session.handles.remove(*cc_ctx, HandleKind::kCollective);
+        *cc_ctx = nullptr;
+        return given;
+      });
 }
 
 Result<AsyncUnit*> unit_of(Session& session, nrta_seq_t sequence) {

@@ -5,6 +5,7 @@
 #include "runtime/api/guard.h"
 #include "runtime/api/options_object.h"
 #include "runtime/async/async_queues.h"
+#include "runtime/observe/last_error.h"
 #include "runtime/profile/continuous_profile.h"
 #include "runtime/profile/inspection.h"
 #include "runtime/profile/profiles.h"
@@ -33,11 +34,19 @@ NRT_EXPORT NRT_STATUS nrt_profile_start(nrt_model_t* model, const char* filename
   });
 }
 
+// A file that could not be written is in the log since then: the caller alone is told here.
 NRT_EXPORT NRT_STATUS nrt_profile_stop(const char* filename) {
-  return guarded("nrt_profile_stop", [&](Session& session) -> Result<void> {
+  NRT_STATUS known = NRT_SUCCESS;
+  const NRT_STATUS status = guarded("nrt_profile_stop", [&](Session& session) -> Result<void> {
     if (filename == nullptr) return null_argument("filename");
-    return Profiles::of(session).stop(filename);
+    bool told = false;
+    auto stopped = Profiles::of(session).stop(filename, told);
+    if (stopped || !told) return stopped;
+    known = stopped.error().status;
+    set_last_error("nrt_profile_stop: " + stopped.error().sentence);
+    return {};
   });
+  return known != NRT_SUCCESS ? known : status;
 }
 
 NRT_EXPORT NRT_STATUS

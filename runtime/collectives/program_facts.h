@@ -11,9 +11,10 @@
 
 namespace neuron::runtime {
 
-// `facts` has stream, rank and prologue; the rest is filled in.
-StreamFacts with_program(StreamFacts facts, const ccom_device_stream_t& stream,
-                         const ccom_device_program_t& program);
+// `facts` has stream, rank and prologue; the rest is filled in. `groups`: the number of the group
+// of each collective, among those that its model names.
+StreamFacts with_program(StreamFacts facts, const std::vector<uint32_t>& groups,
+                         const ccom_device_stream_t& stream, const ccom_device_program_t& program);
 
 }  // namespace neuron::runtime
 

@@ -11,6 +11,7 @@
 #include "hw/udma.h"
 #include "runtime/collectives/plan_agreement.h"
 #include "runtime/collectives/program_facts.h"
+#include "runtime/collectives/replica_group.h"
 #include "runtime/device/core_trace.h"
 #include "runtime/device/core_turn.h"
 #include "runtime/device/driver_error.h"
@@ -56,19 +57,6 @@ uint64_t hash_of_lengths(const neff::Collective& c) {
     for (const uint64_t value : *list) hash = (hash ^ value) * 0x100000001b3u;
   }
   return hash;
-}
-
-// The ranks that take part together with `rank`; empty if `rank` takes no part.
-std::vector<uint32_t> group_of(const neff::Collective& c, uint32_t rank, uint32_t size) {
-  if (c.groups.empty()) {
-    std::vector<uint32_t> all(size);
-    for (uint32_t r = 0; r < size; ++r) all[r] = r;
-    return all;
-  }
-  for (const auto& group : c.groups) {
-    if (std::find(group.begin(), group.end(), rank) != group.end()) return group;
-  }
-  return {};
 }
 
 ccom_device_layout_t layout_of(const neff::RowsOfSbuf& rows) {
@@ -118,6 +106,7 @@ struct CollectivePrograms::Stream {
   StreamUse use;
   std::vector<size_t> operations;                          // of the model, in order
   std::vector<std::vector<ccom_device_member_t>> members;  // of each
+  std::vector<uint32_t> groups;                            // of each, its number in the model
   std::vector<std::string> names;
   std::vector<ccom_device_collective_t> collectives;
   ccom_device_stream_t description{};
@@ -187,9 +176,9 @@ Result<void> CollectivePrograms::prepare(const std::vector<neff::Collective>& op
         .collectives = nullptr};
     for (const size_t i : stream.operations) {
       const neff::Collective& c = operations[i];
-      const auto group = group_of(c, rank, world_->size());
+      const ReplicaGroup group = group_of(c, rank, world_->size());
       std::vector<ccom_device_member_t> members;
-      for (const uint32_t r : group) {
+      for (const uint32_t r : group.ranks) {
         if (r >= world_->size()) {
           return fail(NRT_INVALID,
                       "{} names rank {} in its replica groups; the job has {} ranks "
@@ -212,6 +201,7 @@ Result<void> CollectivePrograms::prepare(const std::vector<neff::Collective>& op
                     describe_operation(c), c.counts.size(), members.size(), lengths);
       }
       stream.members.push_back(std::move(members));
+      stream.groups.push_back(group.number);
       stream.names.push_back(describe_operation(c));
     }
     for (size_t n = 0; n < stream.operations.size(); ++n) {
@@ -566,8 +556,12 @@ std::vector<StreamFacts> CollectivePrograms::facts() const {
   std::vector<StreamFacts> all;
   for (const auto& stream : streams_) {
     if (stream->program == nullptr) continue;
-    all.push_back(with_program({stream->use.stream, world_->rank(), stream->prologue, {}, {}},
-                               stream->description, *stream->program));
+    StreamFacts facts;
+    facts.stream = stream->use.stream;
+    facts.rank = world_->rank();
+    facts.prologue = stream->prologue;
+    all.push_back(
+        with_program(std::move(facts), stream->groups, stream->description, *stream->program));
   }
   return all;
 }

@@ -11,6 +11,8 @@
 #include "runtime/exec/bind_tensors.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/host_collective_cache.h"
+#include "runtime/profile/inspection.h"
+#include "runtime/profile/profiles.h"
 
 namespace neuron::runtime {
 namespace {
@@ -82,6 +84,23 @@ Result<neff::Collective> describe(const HostCollectiveRequest& request) {
                 request.group.size(), in, out);
   }
   return c;
+}
+
+// Collectives that move different things are different models to whoever looks at executions.
+std::array<uint8_t, 16> uuid_of(const neff::Collective& operation) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  const auto add = [&](uint64_t value) { hash = (hash ^ value) * 0x100000001b3u; };
+  for (const uint64_t value : {uint64_t{operation.operation}, uint64_t{operation.type},
+                               uint64_t{operation.reduction}, operation.count}) {
+    add(value);
+  }
+  for (const uint32_t rank : operation.groups[0]) add(rank);
+  std::array<uint8_t, 16> uuid{};
+  for (size_t n = 0; n < uuid.size(); ++n) {
+    if (n == 8) add(n);
+    uuid[n] = static_cast<uint8_t>(hash >> (8 * (n % 8)));
+  }
+  return uuid;
 }
 
 // cc_trigger, ret.
@@ -170,7 +189,7 @@ Result<std::shared_ptr<HostCollective>> HostCollective::prepare(
     return message.size() == 1 && message[0] == std::byte{1};
   });
   if (everywhere) return known;
-  std::shared_ptr<HostCollective> made(new HostCollective);
+  std::shared_ptr<HostCollective> made(new HostCollective(session));
   NEURON_CHECK(made->build(core, std::move(world), request));
   cache.keep(key, made);
   return made;
@@ -180,6 +199,7 @@ Result<std::shared_ptr<HostCollective>> HostCollective::prepare(
 HostCollective::~HostCollective() {
   if (model_ == nullptr) return;
   auto turn = CoreTurn::take(model_->core());
+  if (Profiles* profiles = Profiles::existing(session_)) profiles->end(*model_);
   model_.reset();
 }
 
@@ -217,6 +237,7 @@ Result<void> HostCollective::build(Core& core, std::shared_ptr<World> world,
   NEURON_TRY(to, gather(request.outputs, "the outputs of a collective", output_));
   neff::Model model;
   model.name = format("host-driven {}", neff::collective_name(operation.operation));
+  model.uuid = uuid_of(operation);
   model.generation = core.device().generation();
   neff::Subgraph& subgraph = model.subgraphs.emplace_back();
   subgraph.name = "host";
@@ -258,7 +279,8 @@ Result<void> HostCollective::run(Session& session) {
   NEURON_TRY(turn, CoreTurn::take(model_->core()));
   if (input_ != nullptr) NEURON_CHECK(move(inputs_, *input_, true));
   uint32_t done = 0;
-  NEURON_CHECK(execute_matched(session, *model_, nothing_, 1, done));
+  const InspectedExecution inspected(session, *model_);
+  NEURON_CHECK(inspected.end(execute_matched(session, *model_, nothing_, 1, done)));
   if (output_ != nullptr) NEURON_CHECK(move(outputs_, *output_, false));
   return {};
 }

@@ -45,6 +45,7 @@ class HostCollective {
   HostCollective(const HostCollective&) = delete;
   HostCollective& operator=(const HostCollective&) = delete;
 
+  // An inspect session sees it as an execution of a model, whose profile ends with the collective.
   Result<void> run(Session& session);
   // Model time of the last run.
   uint64_t device_ps() const { return model_->report.device_ps; }
@@ -58,12 +59,13 @@ class HostCollective {
     uint64_t offset = 0;
     uint64_t size = 0;
   };
-  HostCollective() = default;
+  explicit HostCollective(Session& session) : session_(session) {}
   Result<void> build(Core& core, std::shared_ptr<World> world,
                      const HostCollectiveRequest& request);
   static Result<void> move(const std::vector<Place>& tensors, DeviceMemory& buffer,
                            bool from_tensors);
 
+  Session& session_;  // in which it was prepared
   std::vector<Place> inputs_, outputs_;
   std::unique_ptr<LoadedModel> model_;
   MatchedTensors nothing_;  // of a program without tensors

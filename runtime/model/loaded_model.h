@@ -167,13 +167,15 @@ class LoadedModel final : private ScratchpadUser {
   std::vector<uint64_t> sizes_;  // of the variables
   std::vector<neff::Semaphore> semaphores_;
   std::vector<neff::Collective> operations_;
-  std::unique_ptr<ModelCollectives> collectives_;
   Rank rank_;
   std::atomic<bool> awaits_ranks_{false};
   std::array<EngineImage, NEURON_CORE_ENGINES> images_;
   std::unique_ptr<DeviceMemory> code_;
   std::unique_ptr<DeviceMemory> constants_;
   std::unique_ptr<DeviceMemory> temporaries_;
+  // Destroyed before the memory above: a proxy moves messages from and to the temporaries until
+  // then.
+  std::unique_ptr<ModelCollectives> collectives_;
   std::vector<std::pair<uint32_t, uint64_t>> in_scratchpad_;  // variable, offset
   // Places of the addresses of variables in the scratchpad.
   std::vector<AddressPlace> address_places_;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -11,6 +12,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
+
+#include "driver/base/json_text.h"
 
 namespace neuron::ntff {
 namespace {
@@ -102,21 +106,59 @@ Result<void> TraceFileWriter::finish() {
     const ssize_t done = ::write(file_.get(), bytes.data(), bytes.size());
     if (done < 0 && errno == EINTR) continue;
     if (done <= 0) {
-      const int reason = errno;
-      const uint64_t there = reached_;
-      if (reached_ == 0) discard();
-      state_ = fail_with_errno(
-          NRT_RESOURCE, reason,
-          "the profile '{}' could not be written: {} bytes of it are in the file; make room "
-          "there, or name a file elsewhere",
-          path_, there);
+      give_up(errno, bytes.size());
       break;
     }
     reached_ += static_cast<uint64_t>(done);
     bytes = bytes.subspan(static_cast<size_t>(done));
   }
   waiting_.clear();
+  if (state_ && ends_.size() > 1) ends_.erase(ends_.begin(), ends_.end() - 1);
   return state_;
+}
+
+void TraceFileWriter::give_up(int reason, uint64_t left) {
+  struct statvfs room = {};
+  const bool known = ::fstatvfs(file_.get(), &room) == 0;
+  const std::string free =
+      known ? runtime::format("{} are free", uint64_t{room.f_bavail} * room.f_frsize)
+            : std::string("it is not known how many are free");
+  uint64_t whole = 0;
+  for (const uint64_t end : ends_) whole = end <= reached_ ? std::max(whole, end) : whole;
+  struct stat status = {};
+  const bool regular = ::fstat(file_.get(), &status) == 0 && S_ISREG(status.st_mode);
+  std::string becomes = "what was written before stays";
+  if (regular && whole != 0) {
+    becomes = end_early(reason, whole) ? "the file ends with the last whole execution, and says so"
+                                       : "the file ends with the last whole execution";
+    file_ = base::FileDescriptor();
+  } else if (regular) {
+    discard();
+    becomes = "the file is removed, since no execution in it is whole";
+  }
+  state_ = fail_with_errno(NRT_RESOURCE, reason,
+                           "the profile '{}' could not be written further: {} bytes more were to "
+                           "go there, and {}; {}; make room there, or name a file elsewhere",
+                           path_, left, free, becomes);
+}
+
+bool TraceFileWriter::end_early(int reason, uint64_t whole) {
+  if (::ftruncate(file_.get(), static_cast<off_t>(whole)) != 0) return false;
+  const std::string text = runtime::format(
+      R"({{"cut":{}}})", base::json_string(std::generic_category().message(reason)));
+  const std::span bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+  ChunkHeader header;
+  header.kind = static_cast<uint32_t>(ChunkKind::kEnd);
+  header.stored = header.bytes = static_cast<uint32_t>(text.size());
+  header.crc32 = checksum(bytes);
+  const auto head = bytes_of(header);
+  std::vector<uint8_t> chunk(head.begin(), head.end());
+  chunk.insert(chunk.end(), bytes.begin(), bytes.end());
+  const ssize_t done = ::pwrite(file_.get(), chunk.data(), chunk.size(), static_cast<off_t>(whole));
+  if (done == static_cast<ssize_t>(chunk.size())) return true;
+  // Half an end is none. A file that cannot be cut either ends within a chunk, which readers bear.
+  [[maybe_unused]] const int cut = ::ftruncate(file_.get(), static_cast<off_t>(whole));
+  return false;
 }
 
 void TraceFileWriter::EndDeflation::operator()(z_stream_s* stream) const {
@@ -165,6 +207,7 @@ Result<void> TraceFileWriter::write(ChunkKind kind, ChunkPlace place,
   header.stored = bytes.size();
   put(bytes_of(header));
   put(bytes);
+  if (kind == ChunkKind::kExecution) ends_.push_back(written_);
   return waiting_.size() < kWaiting ? state_ : finish();
 }
 

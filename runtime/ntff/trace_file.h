@@ -17,7 +17,10 @@
 //   kSystem     JSON: events and samples of a host (files of inspect sessions)
 //   kStream     JSON: the collectives of a CC core
 //   kNotes      struct StreamNote: what each instruction of a CC core is for
+//   kWaits      struct StreamWait: two for each instruction of a CC core
 //   kEnd        JSON: totals. A file without it was not ended, and is read up to where it ends.
+//   With
+//               "cut", it ends early, for this reason, behind its last whole execution.
 // A later version may add kinds, which older readers skip, and keys, which they ignore.
 // Callers: the runtime's profiles, neuron-profile. Thread-safe: one thread a file. Owns the file's
 // descriptor. Fails with NRT_INVALID and a sentence that names the file and the place in it.
@@ -29,6 +32,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "driver/base/file_descriptor.h"
@@ -50,6 +54,7 @@ enum class ChunkKind : uint32_t {
   kSystem = 7,
   kStream = 8,
   kNotes = 9,
+  kWaits = 10,
 };
 
 // The ring of CC core k of the core is kCollectiveRing + k.
@@ -84,6 +89,15 @@ struct StreamNote {
   uint64_t bytes = 0;
 };
 
+// What such an instruction waits for; the numbers are those of ccom_device_waiting_t.
+struct StreamWait {
+  uint32_t wait = 0;
+  uint32_t peer = 0;
+  uint32_t semaphore = 0;
+  uint32_t reserved = 0;
+  uint64_t bytes = 0;  // that the peer's message brings
+};
+
 struct Chunk {
   ChunkKind kind = ChunkKind::kModel;  // or a number that this version does not know
   ChunkPlace place;
@@ -109,7 +123,13 @@ class TraceFileWriter {
     return write(kind, place,
                  std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
   }
+  //
+  // When the disk is full, what is behind the last whole execution goes, and an end says why: what
+  // was recorded before can be read, and nobody takes the file for one that is still written. A
+  // file without a whole execution is removed, since it tells nothing and takes room.
   runtime::Result<void> finish();
+  // True for the first who asks after a failure: who tells the operator of it.
+  bool failure_is_news() { return !state_ && !std::exchange(told_, true); }
   TraceFileWriter(TraceFileWriter&&) = default;
   TraceFileWriter& operator=(TraceFileWriter&&) = delete;
   ~TraceFileWriter() { (void)finish(); }
@@ -130,6 +150,10 @@ class TraceFileWriter {
   base::FileDescriptor file_;
   // Makes deflated_ of the bytes; false if that does not make them fewer.
   bool deflate(std::span<const uint8_t> bytes);
+  // Writing has failed with this errno, and so many bytes are left.
+  void give_up(int reason, uint64_t left);
+  // False: the file cannot be marked.
+  bool end_early(int reason, uint64_t whole);
 
   std::vector<uint8_t> waiting_;  // has not reached the file yet
   std::vector<uint8_t> deflated_;
@@ -140,7 +164,9 @@ class TraceFileWriter {
   std::unique_ptr<z_stream_s, EndDeflation> deflation_;
   runtime::Result<void> state_;
   uint64_t written_ = 0;
-  uint64_t reached_ = 0;  // bytes that are in the file
+  uint64_t reached_ = 0;        // bytes that are in the file
+  std::vector<uint64_t> ends_;  // of executions: places in the file
+  bool told_ = false;
 };
 
 class TraceFileReader {

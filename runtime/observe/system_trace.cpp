@@ -37,6 +37,7 @@ const std::array<TraceEventName, kTraceEvents>& trace_event_names() {
       {"nrt_tensor_allocate", false},
       {"nrt_tensor_free", false},
       {"nrta_execute_schedule", false},
+      {"nrta_cc_schedule", false},
       {"kbl_exec_pre", false},
       {"kbl_exec_wait", false},
       {"kbl_exec_post", false},

@@ -36,6 +36,7 @@ enum class TraceEvent : uint8_t {
   kTensorAllocate,
   kTensorFree,
   kScheduleExecution,
+  kScheduleCollective,
   kExecutionBefore,
   kExecutionWait,
   kExecutionAfter,
@@ -43,7 +44,7 @@ enum class TraceEvent : uint8_t {
   kCollectivesRunning,
   kSyncPoint,
 };
-inline constexpr size_t kTraceEvents = 14;
+inline constexpr size_t kTraceEvents = 15;
 
 struct TraceEventName {
   const char* name;

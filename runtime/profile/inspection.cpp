@@ -149,7 +149,12 @@ Result<void> Inspection::stop() {
   }
   // Those of a whole session are still written; a profile takes the turn of its core for its end.
   if (settings_.whole_session) {
-    for (const std::string& path : profiled) (void)Profiles::of(*session_).stop(path);
+    for (const std::string& path : profiled) {
+      bool told = false;
+      const auto stopped = Profiles::of(*session_).stop(path, told);
+      // Most are ended already, with the turn of another model.
+      if (!stopped && !told && stopped.error().status == NRT_RESOURCE) tell(stopped);
+    }
   }
   Result<void> written;
   try {

@@ -99,10 +99,10 @@ class ProfileSink final : public TraceSink {
     last_ = execution;
     last_index_ = executions_;
   }
-  // The file keeps its first failure, which stop() reports; the log has it now.
+  // The file keeps its first failure, which stop() reports; the log has it now, once for both
+  // cores.
   void note(const Result<void>& result) {
-    if (result || failed_) return;
-    failed_ = true;
+    if (result || !file_->failure_is_news()) return;
     log_error(LogComponent::kNrt, "{}", result.error().sentence);
   }
 
@@ -120,7 +120,6 @@ class ProfileSink final : public TraceSink {
   uint64_t last_index_ = 0;
   uint64_t lost_ = 0;
   uint64_t executions_ = 0;
-  bool failed_ = false;
 };
 
 Result<std::unique_ptr<ModelProfile>> ModelProfile::start(LoadedModel& model,

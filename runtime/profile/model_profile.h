@@ -31,6 +31,8 @@ class ModelProfile {
   // Ends the recording and the file. Fails with the first error of writing it. Entries that were
   // lost are told in the log.
   Result<void> stop();
+  // Whether a failure of writing is to be told in the log: it is not yet there.
+  bool failure_is_news() { return file_->failure_is_news(); }
 
   LoadedModel& model() const { return model_; }
   const std::string& path() const { return path_; }

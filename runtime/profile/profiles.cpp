@@ -9,8 +9,12 @@
 namespace neuron::runtime {
 namespace {
 
-void tell(const Result<void>& result) {
-  if (!result) log_error(LogComponent::kNrt, "{}", result.error().sentence);
+// Nobody is there to be told but the log.
+void stop_and_tell(ModelProfile& profile) {
+  const Result<void> stopped = profile.stop();
+  if (!stopped && profile.failure_is_news()) {
+    log_error(LogComponent::kNrt, "{}", stopped.error().sentence);
+  }
 }
 
 // Of a file that there may not be yet.
@@ -24,7 +28,7 @@ std::string canonical(const std::string& path) {
 
 Profiles::~Profiles() {
   for (auto& [path, profile] : profiles_) {
-    if (profile != nullptr) tell(profile->stop());
+    if (profile != nullptr) stop_and_tell(*profile);
   }
 }
 
@@ -57,7 +61,7 @@ std::unique_ptr<ModelProfile> Profiles::remove(const std::string& path) {
   return profile;
 }
 
-Result<void> Profiles::stop(const std::string& path) {
+Result<void> Profiles::stop(const std::string& path, bool& told) {
   const std::string name = canonical(path);
   Core* core = nullptr;
   {
@@ -68,7 +72,11 @@ Result<void> Profiles::stop(const std::string& path) {
   // Its core outlives the session's models, so the turn can be taken without the lock.
   if (core != nullptr) {
     NEURON_TRY(turn, CoreTurn::take(*core));
-    if (const auto profile = remove(path)) return profile->stop();
+    if (const auto profile = remove(path)) {
+      auto stopped = profile->stop();
+      told = !stopped && !profile->failure_is_news();
+      return stopped;
+    }
   }
   return fail(NRT_INVALID,
               "no profile is being written to '{}': start one with this name, and keep its model "
@@ -88,7 +96,7 @@ void Profiles::end(const LoadedModel& model) {
 }
 
 void Profiles::end(const std::string& path) {
-  if (const auto profile = remove(path)) tell(profile->stop());
+  if (const auto profile = remove(path)) stop_and_tell(*profile);
 }
 
 }  // namespace neuron::runtime

@@ -25,7 +25,8 @@ class Profiles final : public SessionPart {
 
   // The caller has the turn of the model's core.
   Result<void> start(LoadedModel& model, const std::string& path);
-  Result<void> stop(const std::string& path);
+  // `told`: the log has the sentence of the failure already.
+  Result<void> stop(const std::string& path, bool& told);
   // Ends the profile of the model, if it has one. The caller has the turn of the model's core.
   void end(const LoadedModel& model);
   // Ends the profile into this file, if there is one. The caller has the turn of its core.

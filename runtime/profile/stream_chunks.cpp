@@ -13,6 +13,7 @@ using ntff::ChunkKind;
 static_assert(ntff::kCollectiveRing == kCollectiveRing);
 static_assert(ntff::kMostStreams == kMostCollectiveCores);
 static_assert(sizeof(ntff::StreamNote) == sizeof(ccom_device_note_t));
+static_assert(sizeof(ntff::StreamWait) == sizeof(ccom_device_waiting_t));
 
 std::string describe(const StreamFacts& facts) {
   std::string collectives;
@@ -22,12 +23,19 @@ std::string describe(const StreamFacts& facts) {
       ranks += (ranks.empty() ? "" : ",") + std::to_string(rank);
     }
     collectives +=
-        format(R"({}{{"name":{},"algorithm":{},"operation":{},"type":{},"count":{},"ranks":[{}]}})",
+        format(R"({}{{"name":{},"algorithm":{},"operation":{},"type":{},"count":{},"ranks":[{}],)"
+               R"("group":{},"input_bytes":{},"output_bytes":{},"bytes":{}}})",
                collectives.empty() ? "" : ",", json_string(one.name), json_string(one.algorithm),
-               json_string(one.operation), json_string(one.type), one.count, ranks);
+               json_string(one.operation), json_string(one.type), one.count, ranks, one.group,
+               one.size.input, one.size.output, one.size.whole);
   }
-  return format(R"({{"stream":{},"rank":{},"prologue":{},"collectives":[{}]}})", facts.stream,
-                facts.rank, facts.prologue, collectives);
+  return format(R"({{"stream":{},"rank":{},"prologue":{},"go":{},"collectives":[{}]}})",
+                facts.stream, facts.rank, facts.prologue, facts.go, collectives);
+}
+
+template <class Item>
+std::span<const uint8_t> bytes_of(const std::vector<Item>& items) {
+  return {reinterpret_cast<const uint8_t*>(items.data()), items.size() * sizeof(Item)};
 }
 
 }  // namespace
@@ -38,9 +46,8 @@ Result<bool> write_streams(ntff::TraceFileWriter& file, uint32_t part, const Loa
   for (const StreamFacts& facts : collectives->facts()) {
     const ntff::ChunkPlace place{.part = part, .index = facts.stream};
     NEURON_CHECK(file.write(ChunkKind::kStream, place, describe(facts)));
-    NEURON_CHECK(file.write(ChunkKind::kNotes, place,
-                            std::span(reinterpret_cast<const uint8_t*>(facts.notes.data()),
-                                      facts.notes.size() * sizeof(ccom_device_note_t))));
+    NEURON_CHECK(file.write(ChunkKind::kNotes, place, bytes_of(facts.notes)));
+    NEURON_CHECK(file.write(ChunkKind::kWaits, place, bytes_of(facts.waits)));
   }
   return true;
 }

@@ -45,13 +45,17 @@ an earlier view left in the folder go; other files stay. What no emulated core m
 where the schema says that every row has it.
 
 csv :: One of these tables: `--table instruction`, `dma`, `semaphore`; `collective`, each run of a collective;
-`cc`, the instructions of collective cores; `link`, the transfers to other ranks; or `path`, the steps of the
-critical path.)"},
+`cc`, the instructions of collective cores; `link`, the transfers to other ranks (direction out) and the messages
+from them (in); or `path`, the steps of the critical path. A message that comes in was moved by the DMA engines
+of its sender, in whose profile that is. Here it has the time from when this rank began to wait for it until it
+saw it. Bandwidths of a collective are bytes a second: the bytes of the operation by its time on this rank, and
+that times the factor that nccom-test takes for the bus. -1: not known.)"},
            {"THE CRITICAL PATH",
             R"(It is walked backwards from the end of the execution: from an instruction to what ended its wait (a
 semaphore, and the instruction or the transfer that changed it), or to the instruction before it on the
-same engine. Every picosecond belongs to one step, so the shares add up to the whole. To make the
-execution shorter, this path must get shorter; other work is hidden behind it.)"},
+same engine. Through a collective it goes on over the core that executes it: its transfers, its waits for
+other ranks, and the instruction that began it. Every picosecond belongs to one step, so the shares add up to
+the whole. To make the execution shorter, this path must get shorter; other work is hidden behind it.)"},
            {"FILES",
             R"(A profile has the name of the original's files (.ntff) and a format of this project. Profiles of the
 vendor's tools are refused with a sentence. When the profiled process dies, its profile can be read up to

@@ -8,6 +8,8 @@
 #include <ccom/ccom.h>
 #include <nrt/nrt_async.h>
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -150,6 +152,38 @@ inline std::vector<float> get(nrt_tensor_t* tensor) {
   std::vector<float> values(nrt_tensor_get_size(tensor) / 4);
   EXPECT_EQ(nrt_tensor_read(tensor, values.data(), 0, values.size() * 4), NRT_SUCCESS);
   return values;
+}
+
+// A collective that the host starts, on tensors of one rank of a job of `ranks`.
+inline void run_on_host(uint32_t rank, std::vector<uint32_t> group, nrt_cc_op_type_t operation,
+                        std::vector<nrt_tensor_t*> from, std::vector<nrt_tensor_t*> to,
+                        uint32_t ranks = 4) {
+  const auto place = std::find(group.begin(), group.end(), rank) - group.begin();
+  nrt_cc_comm_t comm{};
+  comm.replica_group = group.data();
+  comm.rank = static_cast<uint32_t>(place);
+  comm.rank_n = static_cast<uint32_t>(group.size());
+  comm.ctx_device_id = rank;
+  comm.ctx_device_count = ranks;
+  comm.vnc = rank;
+  nrt_tensor_list_t inputs{from.data(), from.size()}, outputs{to.data(), to.size()};
+  nrt_cc_context_t* context = nullptr;
+  ASSERT_EQ(
+      nrta_cc_prepare(&comm, &inputs, &outputs, NRT_DTYPE_FLOAT32, NRT_OP_ADD, operation, &context),
+      NRT_SUCCESS)
+      << nrt_open_last_error();
+  NRT_STATUS status = NRT_FAILURE;
+  nrta_seq_t sequence = 0;
+  ASSERT_EQ(nrta_cc_schedule(&context, 0, &status, &sequence), NRT_SUCCESS)
+      << nrt_open_last_error();
+  EXPECT_EQ(context, nullptr);
+  bool done = false;
+  for (int i = 0; i < 20000 && !done; ++i) {
+    ASSERT_EQ(nrta_is_completed(sequence, &done), NRT_SUCCESS);
+    if (!done) std::this_thread::sleep_for(std::chrono::microseconds(500));
+  }
+  ASSERT_TRUE(done);
+  EXPECT_EQ(status, NRT_SUCCESS);
 }
 
 }  // namespace neuron::test

@@ -8,9 +8,11 @@
 #include <nrt/nrt_profile.h>
 #include <nrt/nrt_sys_trace.h>
 #include <poll.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <boost/json/parse.hpp>
+#include <csignal>
 #include <filesystem>
 #include <thread>
 
@@ -439,6 +441,46 @@ TEST_F(ProfileApi, AnInspectSessionWritesTheTreeOfFilesThatItsOptionsAskFor) {
     EXPECT_EQ(event.at("nc_idx").as_int64(), 0);
     EXPECT_NE(event.at("event_type").as_string(), "nrt_execute");
   }
+}
+
+// The program executes so long that its events do not fit into the file: that is found while it
+// runs, and again when the profile is stopped.
+TEST_F(ProfileApi, AProfileThatFillsTheDiskIsToldOnceAndStoppingItReturnsTheStatus) {
+  nrt_close();
+  const Setting errors("NEURON_RT_LOG_LEVEL", "ERROR");
+  ASSERT_EQ(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS);
+  builder::Program program("long");
+  isa::Instruction loop;
+  loop.opcode = NEURON_OP_LOOP;
+  loop.loop = {1, 1};
+  loop.scalar0 = {0, NEURON_SCALAR_IMMEDIATE, NEURON_DTYPE_I32, 0, 0};
+  loop.scalar1 = {100'000, NEURON_SCALAR_IMMEDIATE, NEURON_DTYPE_I32, 0, 0};
+  program.raw(builder::Engine::kPool, loop);
+  program.raw(builder::Engine::kPool, isa::Instruction{});
+  Loaded model(bytes_of(program.build()));
+  const std::string path = folder_.path("p.ntff");
+  ASSERT_EQ(nrt_profile_start(model.model, path.c_str()), NRT_SUCCESS) << nrt_open_last_error();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = 4096;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  testing::internal::CaptureStderr();
+  const NRT_STATUS ran = model.run();
+  const NRT_STATUS stopped = nrt_profile_stop(path.c_str());
+  const std::string said = nrt_open_last_error();
+  const std::string log = testing::internal::GetCapturedStderr();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_EQ(ran, NRT_SUCCESS) << "the program is not to blame";
+  EXPECT_EQ(stopped, NRT_RESOURCE);
+  EXPECT_THAT(said, HasSubstr("nrt_profile_stop: the profile '" + path + "' could not be written"));
+  const std::string sentence = "could not be written further";
+  ASSERT_NE(log.find(sentence), std::string::npos) << log;
+  EXPECT_EQ(log.find(sentence), log.rfind(sentence)) << log;
+  EXPECT_FALSE(std::filesystem::exists(path)) << "no execution in it is whole";
+  EXPECT_EQ(nrt_profile_stop(path.c_str()), NRT_INVALID) << "it has ended";
 }
 
 TEST_F(ProfileApi, AnInspectSessionOnFailureKeepsTheProfileOfTheFailedExecutionAlone) {

@@ -233,7 +233,7 @@ TEST_F(ProfileProgram, OfACollectiveEachRankHasAProfileThatNamesTheWaitForTheOth
   EXPECT_EQ(said.out, "wrote p_rank_0.ntff\nwrote p_rank_1.ntff\n");
   for (const char* rank : {"0", "1"}) {
     const std::string report = run("view -s p_rank_" + std::string(rank) + ".ntff").out;
-    EXPECT_THAT(report, HasSubstr("Waits for collective cores"));
+    EXPECT_THAT(report, HasSubstr("Waits for other ranks"));
     EXPECT_THAT(report, HasSubstr("NeuronCore " + std::string(rank)));
   }
 }

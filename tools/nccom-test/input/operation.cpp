@@ -121,25 +121,6 @@ Result<ccom_algorithm_t> find_algorithm(std::string_view name) {
 }
 const char* algorithm_name(ccom_algorithm_t algorithm) { return name_of(kAlgorithms, algorithm); }
 
-double bus_factor(ccom_operation_t operation, uint32_t ranks) {
-  const double r = ranks;
-  switch (operation) {
-    case CCOM_ALL_REDUCE:
-      return ranks == 0 ? 0 : 2 * (r - 1) / r;
-    case CCOM_ALL_GATHER:
-    case CCOM_REDUCE_SCATTER:
-    case CCOM_ALL_TO_ALL:
-    case CCOM_ALL_GATHER_V:
-    case CCOM_REDUCE_SCATTER_V:
-    case CCOM_ALL_TO_ALL_V:
-    case CCOM_GATHER:
-    case CCOM_SCATTER:
-      return ranks == 0 ? 0 : (r - 1) / r;
-    default:
-      return 1;
-  }
-}
-
 bool reduces(ccom_operation_t operation) {
   return operation == CCOM_ALL_REDUCE || operation == CCOM_REDUCE_SCATTER ||
          operation == CCOM_REDUCE || operation == CCOM_REDUCE_SCATTER_V;

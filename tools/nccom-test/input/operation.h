@@ -12,10 +12,12 @@
 #include <string_view>
 
 #include "ccom/base/error.h"
+#include "tools/common/bus_factor.h"
 
 namespace neuron::nccom {
 
 using ccom::Result;
+using tools::bus_factor;
 
 ccom::Result<ccom_operation_t> find_operation(std::string_view name);  // or alias
 bool is_operation(std::string_view name);
@@ -32,8 +34,6 @@ const char* reduction_name(ccom_reduction_t reduction);
 ccom::Result<ccom_algorithm_t> find_algorithm(std::string_view name);
 const char* algorithm_name(ccom_algorithm_t algorithm);
 
-// Bus bandwidth over algorithm bandwidth in a group of `ranks`.
-double bus_factor(ccom_operation_t operation, uint32_t ranks);
 bool reduces(ccom_operation_t operation);
 bool has_root(ccom_operation_t operation);
 bool takes_pairs(ccom_operation_t operation);

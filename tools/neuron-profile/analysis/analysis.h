@@ -18,7 +18,7 @@ struct Analysis {
     const Program& program = profile.parts()[part].program;
     NEURON_TRY(summary, summarize(profile, part, execution));
     NEURON_TRY(timeline, Timeline::read(profile, part, execution));
-    CriticalPath path = critical_path(timeline, program, summary.total);
+    CriticalPath path = critical_path(timeline, program, summary.collectives, summary.total);
     Findings findings = find_bottlenecks(program, summary, timeline, path);
     return Analysis{std::move(summary), std::move(timeline), std::move(path), std::move(findings)};
   }

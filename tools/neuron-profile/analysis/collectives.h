@@ -7,12 +7,14 @@
 // picoseconds.
 //
 // A collective begins when its CC core sees the go, and ends with the last instruction that belongs
-// to it. What the ranks do for each other is in the profile of the one that does it: transfers to a
-// rank are this rank's, and transfers from a rank are seen as waits for it.
+// to it. What the ranks do for each other is in the profile of the one that does it: the times of
+// transfers to a rank are this rank's. Of transfers from a rank, this rank sees the bytes, and when
+// it saw them.
 #ifndef TOOLS_NEURON_PROFILE_ANALYSIS_COLLECTIVES_H
 #define TOOLS_NEURON_PROFILE_ANALYSIS_COLLECTIVES_H
 
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,7 @@ struct LinkTotals {
   uint64_t active = 0;         // in which at least one transfer moves something
   uint64_t waited = 0;         // of CC cores, for that rank
   uint64_t network_bytes = 0;  // of `bytes`: to another instance; their times are not known here
+  uint64_t messages = 0, received = 0;  // from it, and their bytes
 };
 
 struct CollectiveTotals {
@@ -34,13 +37,23 @@ struct CollectiveTotals {
   uint64_t time = 0, longest = 0;
   uint64_t waited = 0;  // for other ranks
   uint64_t sent = 0;    // bytes to other ranks
+  uint64_t received = 0;
   std::map<uint32_t, uint64_t> waited_by_rank;
+};
+
+// The instruction that began a collective.
+struct Trigger {
+  uint8_t engine = 0;
+  uint32_t pc = 0;
+  uint64_t begin = 0;
 };
 
 struct CollectiveRun {
   uint32_t stream = 0;
   uint32_t collective = 0;  // its number in the stream
   uint64_t begin = 0, end = 0;
+  // Nothing if events are missing, or the address that was written is not in the program's code.
+  std::optional<Trigger> trigger;
 };
 
 struct StreamTotals {
@@ -53,9 +66,13 @@ struct Collectives {
   std::map<std::pair<uint32_t, uint32_t>, CollectiveTotals> operations;  // stream, collective
   std::map<uint32_t, LinkTotals> links;                                  // by rank
   std::map<uint32_t, StreamTotals> streams;
-  std::vector<CollectiveRun> runs;
-  uint64_t count = 0, time = 0;  // of all runs
-  uint64_t active = 0;           // in which at least one runs
+  std::vector<CollectiveRun> runs;  // those of one CC core in their order
+  uint64_t count = 0, time = 0;     // of all runs
+  uint64_t active = 0;              // in which at least one runs
+
+  // The run that an instruction of a CC core belongs to; null if it belongs to none.
+  const CollectiveRun* run_of(const StreamEvent& e) const;
+  std::map<uint32_t, std::vector<size_t>> runs_of_stream;  // their places
 };
 
 class CollectivesVisitor final : public Visitor {
@@ -64,8 +81,10 @@ class CollectivesVisitor final : public Visitor {
   CollectivesVisitor(Collectives& result, const Program& program)
       : result_(result), program_(program) {}
 
+  void instruction(const InstructionEvent& e) override;
   void stream_instruction(const StreamEvent& e) override;
   void transfer(const TransferEvent& e) override;
+  void gap(uint32_t slot, uint64_t lost) override;
   void finish();
 
  private:
@@ -74,11 +93,15 @@ class CollectivesVisitor final : public Visitor {
     CollectiveRun run;
   };
   void close(Open& open);
+  void receive(const StreamEvent& e, CollectiveTotals& totals);
+  void pair_triggers();
 
   Collectives& result_;
   const Program& program_;
   std::map<uint32_t, Open> open_;  // by stream
   std::map<uint32_t, CoveredTime> links_, streams_;
+  std::map<uint32_t, std::vector<Trigger>> triggers_;  // by stream
+  bool gaps_ = false;
   CoveredTime any_;
 };
 

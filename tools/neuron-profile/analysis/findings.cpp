@@ -100,8 +100,9 @@ class Judge {
         {StepKind::kSemaphore,
          "Synchronisation limits this execution: updates of semaphores are on "
          "their way"},
-        {StepKind::kOutside,
-         "Waits for collective cores, other cores or the host limit this execution"},
+        {StepKind::kOutside, "Waits for other cores or the host limit this execution"},
+        {StepKind::kPeer, "Waits for other ranks limit this execution"},
+        {StepKind::kCollective, "The instructions of collective cores limit this execution"},
         {StepKind::kIssue, "Control instructions (waits, registers, loops) limit this execution"}};
     for (const Candidate& other : kOthers) {
       if (on_path(other.kind) <= most) continue;
@@ -211,8 +212,9 @@ class Judge {
     const auto most =
         std::max_element(longest->waited_by_rank.begin(), longest->waited_by_rank.end(),
                          [](const auto& a, const auto& b) { return a.second < b.second; });
-    std::string advice;
-    if (most != longest->waited_by_rank.end() && share(most->second, longest->time) >= 0.2) {
+    std::string advice = add_bound(sentence);
+    if (advice.empty() && most != longest->waited_by_rank.end() &&
+        share(most->second, longest->time) >= 0.2) {
       sentence += format(" In it, rank {} waits {} for rank {}.", stream->rank,
                          time_text(most->second), most->first);
       advice = format(
@@ -221,6 +223,73 @@ class Judge {
           most->first);
     }
     result_.findings.push_back({"collectives", std::move(sentence), std::move(advice), 0});
+  }
+
+  // What of collectives is on the critical path: adds it to the sentence, and returns what to do
+  // about the largest part. Nothing if the path does not go through a collective.
+  std::string add_bound(std::string& sentence) const {
+    std::map<uint32_t, uint64_t> waits, sends;  // by rank
+    std::map<uint32_t, uint64_t> arrived;       // bytes that were waited for
+    uint64_t within = 0, cores = 0;
+    for (const Step& step : path_.steps) {
+      if (step.kind == StepKind::kPeer) {
+        waits[step.peer] += step.time();
+        arrived[step.peer] += step.bytes;
+      } else if (step.kind == StepKind::kCollective) {
+        cores += step.time();
+      } else if (step.stream != kNoStream &&
+                 (step.kind == StepKind::kTransfer || step.kind == StepKind::kDmaStart)) {
+        (step.peer != kNoPeer ? sends[step.peer] : within) += step.time();
+      }
+    }
+    struct Part {
+      uint64_t time;
+      std::string what, advice;
+    };
+    std::vector<Part> parts = {
+        {within, "reductions and copies of this rank",
+         "A reduction is as quick as its DMA engines: give the stream more of them, or longer "
+         "rows."},
+        {cores, "instructions of collective cores",
+         "Fewer, larger collectives need fewer instructions."}};
+    for (const auto& [rank, time] : waits) {
+      parts.push_back({time, format("waits for rank {}{}", rank, at_own_rate(arrived[rank])),
+                       format("Look at the profile of rank {}: this rank waits for what that one "
+                              "does before it sends or takes data, and for its transfers.",
+                              rank)});
+    }
+    for (const auto& [rank, time] : sends) {
+      parts.push_back({time, format("transfers to rank {}", rank),
+                       format("The link to rank {} is the bound: send less, or choose an algorithm "
+                              "that uses more links at once.",
+                              rank)});
+    }
+    std::stable_sort(parts.begin(), parts.end(),
+                     [](const Part& a, const Part& b) { return a.time > b.time; });
+    std::string list;
+    for (const Part& part : parts) {
+      if (part.time == 0) break;
+      list += (list.empty() ? "" : ", ") + time_text(part.time) + " " + part.what;
+    }
+    if (list.empty()) return {};
+    sentence += format(" On the critical path are {}.", list);
+    return parts.front().advice;
+  }
+
+  // What bytes of another rank take about. Its profile knows that; here is known at which rate this
+  // rank sends, over links of the same chips.
+  std::string at_own_rate(uint64_t bytes) const {
+    if (bytes == 0) return {};
+    uint64_t sent = 0, active = 0;
+    for (const auto& [rank, link] : sum_.collectives.links) {
+      sent += link.bytes - link.network_bytes;
+      active += link.active;
+    }
+    if (sent == 0 || active == 0) return format(" ({})", bytes_text(bytes));
+    const double time =
+        static_cast<double>(bytes) * static_cast<double>(active) / static_cast<double>(sent);
+    return format(" ({}, which take about {} at the rate at which this rank sends)",
+                  bytes_text(bytes), time_text(static_cast<uint64_t>(time)));
   }
 
   void judge_roofline() {
@@ -270,7 +339,33 @@ class Judge {
            format("{} pc {}", engine_name(engine), program_.program_counter(engine, pc));
   }
 
+  std::string advice_for_collective(const Step& step) const {
+    const std::string wait = "Trigger the collective earlier, or do other work while it runs.";
+    if (step.kind == StepKind::kPeer) {
+      return format("Look at what rank {} does meanwhile. {}", step.peer, wait);
+    }
+    if (step.kind == StepKind::kTransfer && step.descriptors != 0 &&
+        step.bytes / step.descriptors < machine_.efficient_descriptor) {
+      return "Its descriptors are small: longer rows make it faster. " + wait;
+    }
+    return wait;
+  }
+
+  // What a CC core does, in words: its instruction, or what that waits for.
+  std::string text_of(const Step& step, unsigned engine) const {
+    if (step.stream == kNoStream) return program_.text(engine, step.pc, step.opcode);
+    if (step.kind == StepKind::kPeer) {
+      return !step.arrival ? format("waits until rank {} takes data", step.peer)
+             : step.bytes == 0
+                 ? format("waits for data of rank {}", step.peer)
+                 : format("waits for {} of rank {}", bytes_text(step.bytes), step.peer);
+    }
+    const Stream* stream = program_.stream(step.stream);
+    return stream != nullptr ? stream->text(step.pc) : "";
+  }
+
   std::string advice_for(const Step& step) const {
+    if (step.stream != kNoStream) return advice_for_collective(step);
     switch (step.kind) {
       case StepKind::kDmaStart:
         return "Trigger the transfer earlier, so that its start is hidden behind other work.";
@@ -280,7 +375,7 @@ class Judge {
                    ? "Its descriptors are small: longer rows make it faster."
                    : "It moves at the rate of its queues: move less, or keep the data in SBUF.";
       case StepKind::kOutside:
-        return "Trigger the collective earlier, or do other work while it runs.";
+        return "Do other work meanwhile.";
       case StepKind::kSemaphore:
         return "Wait for fewer, larger pieces of work.";
       default:
@@ -320,6 +415,17 @@ class Judge {
                  "before or behind it.";
   }
 
+  // A collective has many instructions that are alike: what they do is one place.
+  std::string place_in_collective(const Step& step) const {
+    const Stream* stream = program_.stream(step.stream);
+    const std::string name = stream != nullptr ? stream->collective_name(step.pc) : "";
+    const std::string core = (name.empty() ? "" : name + ", ") + format("CC core {}", step.stream);
+    if (step.kind == StepKind::kPeer) return core + format(" waiting for rank {}", step.peer);
+    if (step.kind == StepKind::kCollective) return core;
+    return core + (step.peer == kNoPeer ? " moving within this rank"
+                                        : format(" sending to rank {}", step.peer));
+  }
+
   void list_places() {
     struct Sum {
       CostlyPlace place;
@@ -331,12 +437,13 @@ class Judge {
       const bool dma = step.kind == StepKind::kTransfer || step.kind == StepKind::kDmaStart;
       const unsigned engine = dma ? step.trigger : step.engine;
       if (program_.is_setup(engine, step.pc)) continue;
-      Sum& sum = places[place_of(engine, step.pc, step.debug)];
+      Sum& sum = places[step.stream == kNoStream ? place_of(engine, step.pc, step.debug)
+                                                 : place_in_collective(step)];
       sum.place.on_path += step.time();
       ++sum.place.count;
       if (step.time() <= sum.heaviest.time()) continue;
       sum.heaviest = step;
-      sum.place.what = program_.text(engine, step.pc, step.opcode);
+      sum.place.what = text_of(step, engine);
     }
     for (unsigned engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
       for (const auto& [pc, totals] : sum_.instructions[engine]) {

@@ -15,6 +15,7 @@ class Accumulator final : public Visitor {
 
   void instruction(const InstructionEvent& e) override {
     ++sum_.events;
+    collectives_.instruction(e);
     const uint64_t time = e.end - e.begin;
     const uint64_t added = busy_[e.engine].add(e.begin, std::min(e.end, end_));
     any_.add(e.begin, std::min(e.end, end_));
@@ -79,7 +80,10 @@ class Accumulator final : public Visitor {
     ++sum_.events;
     ++sum_.updates;
   }
-  void gap(uint32_t, uint64_t lost) override { sum_.lost += lost; }
+  void gap(uint32_t slot, uint64_t lost) override {
+    sum_.lost += lost;
+    collectives_.gap(slot, lost);
+  }
 
   void finish() {
     for (auto& [number, busy] : queue_busy_) sum_.queues[number].active = busy.total();

@@ -53,11 +53,13 @@ class Rows final : public Visitor {
   }
 
   void stream_instruction(const StreamEvent& e) override {
-    if (table_ != Table::kStream) return;
     const Stream* stream = program_.stream(e.stream);
+    if (table_ == Table::kLink && stream != nullptr) received(e, *stream);
+    if (table_ != Table::kStream) return;
     const ntff::StreamNote* note = program_.note(e.stream, e.pc);
     const bool sent = note != nullptr && sends(*note);
-    const bool waited = note != nullptr && waits_for_rank(*note);
+    const auto wait = stream != nullptr ? stream->wait_of(e.pc, e.wait_cell) : std::nullopt;
+    const bool waited = wait && is_for_rank(*wait);
     use_({{"timestamp", since_first(e.begin)},
           {"duration", nanoseconds(static_cast<int64_t>(e.end - e.begin))},
           {"cc_core", std::to_string(e.stream)},
@@ -68,7 +70,7 @@ class Rows final : public Visitor {
           {"peer", sent ? std::to_string(note->peer) : "-1"},
           {"bytes", std::to_string(note != nullptr ? note->bytes : 0)},
           {"evt_wait_time_ns", nanoseconds(static_cast<int64_t>(e.wait))},
-          {"waited_for_rank", waited ? std::to_string(note->wait_peer) : "-1"}});
+          {"waited_for_rank", waited ? std::to_string(wait->peer) : "-1"}});
   }
 
   void transfer(const TransferEvent& e) override {
@@ -77,6 +79,7 @@ class Rows final : public Visitor {
     if (table_ == Table::kLink && sent) {
       use_({{"timestamp", since_first(e.begin)},
             {"duration", nanoseconds(static_cast<int64_t>(e.end - e.begin))},
+            {"direction", "\"out\""},
             {"peer", std::to_string(note->peer)},
             {"transfer_size", std::to_string(e.bytes)},
             {"collective", json_string(program_.stream(e.stream)->collective_name(e.pc))},
@@ -114,6 +117,24 @@ class Rows final : public Visitor {
   }
 
  private:
+  // Messages of other ranks. The DMA engines that moved them are theirs: here they are known from
+  // when this rank began to wait for them until it saw them.
+  void received(const StreamEvent& e, const Stream& stream) {
+    for (const ntff::StreamWait& wait : stream.waits_of(e.pc)) {
+      if (!is_arrival(wait)) continue;
+      use_({{"timestamp", since_first(e.begin_of_wait())},
+            {"duration", nanoseconds(static_cast<int64_t>(e.seen() - e.begin_of_wait()))},
+            {"direction", "\"in\""},
+            {"peer", std::to_string(wait.peer)},
+            {"transfer_size", std::to_string(wait.bytes)},
+            {"collective", json_string(stream.collective_name(e.pc))},
+            {"cc_core", std::to_string(e.stream)},
+            {"engine_idx", "-1"},
+            {"source", json_string("peer")},
+            {"dest", "\"\""}});
+    }
+  }
+
   // What depends on the place alone: a loop executes it many times.
   struct Known {
     std::string engine, opcode, text, line;
@@ -143,17 +164,27 @@ void path_rows(const Program& program, const CriticalPath& path, uint64_t first,
   for (const Step& step : path.steps) {
     const bool dma = step.kind == StepKind::kTransfer || step.kind == StepKind::kDmaStart;
     const unsigned engine = dma ? step.trigger : step.engine;
+    const Stream* stream = step.stream == kNoStream ? nullptr : program.stream(step.stream);
     use({{"timestamp", nanoseconds(static_cast<int64_t>(step.begin - first))},
          {"duration", nanoseconds(static_cast<int64_t>(step.time()))},
          {"kind", json_string(step_name(step.kind))},
-         {"engine", json_string(engine_name(engine))},
+         {"engine", json_string(step.stream == kNoStream ? engine_name(engine)
+                                                         : format("CC core {}", step.stream))},
          {"pc", std::to_string(program.program_counter(engine, step.pc))},
+         {"peer", step.peer == kNoPeer ? "-1" : std::to_string(step.peer)},
+         {"bytes", std::to_string(step.bytes)},
+         {"collective", json_string(stream != nullptr ? stream->collective_name(step.pc) : "")},
          {"queue", dma ? json_string(program.queue_name(step.queue)) : "\"\""},
          {"waited_for", step.cell == kNoCell ? "\"\"" : json_string(program.cell(step.cell))},
          {"nki_source_location", json_string(program.line(engine, step.debug))},
-         {"operands", json_string(program.text(engine, step.pc, step.opcode))}});
+         {"operands",
+          json_string(stream != nullptr ? stream->text(step.pc)
+                                        : program.text(engine, step.pc, step.opcode))}});
   }
 }
+
+// Bytes a second; -1: not known.
+std::string rate_text(double rate) { return format("{:.0f}", rate); }
 
 void collective_rows(const Program& program, const Summary& summary, const UseRow& use) {
   for (const CollectiveRun& run : summary.collectives.runs) {
@@ -171,7 +202,18 @@ void collective_rows(const Program& program, const Summary& summary, const UseRo
          {"cc_core", std::to_string(run.stream)},
          {"number", std::to_string(run.collective)},
          {"rank", std::to_string(stream.rank)},
-         {"replica_group", json_string(ranks)}});
+         {"replica_group_id", std::to_string(of.group)},
+         {"replica_group", json_string(ranks)},
+         {"input_size", of.sized ? std::to_string(of.input_bytes) : "-1"},
+         {"output_size", of.sized ? std::to_string(of.output_bytes) : "-1"},
+         {"algorithm_bandwidth", rate_text(of.sized ? of.algorithm_rate(run.end - run.begin) : -1)},
+         {"bus_bandwidth", rate_text(of.sized ? of.bus_rate(run.end - run.begin) : -1)},
+         {"trigger_engine", json_string(run.trigger ? engine_name(run.trigger->engine) : "")},
+         {"trigger_pc", run.trigger ? std::to_string(program.program_counter(run.trigger->engine,
+                                                                             run.trigger->pc))
+                                    : "-1"},
+         {"cc_trigger_start_delay",
+          run.trigger ? nanoseconds(static_cast<int64_t>(run.begin - run.trigger->begin)) : "-1"}});
   }
 }
 
@@ -282,7 +324,8 @@ Result<void> write_detail_csv(Profile& profile, uint32_t part, size_t execution,
   const Program& program = profile.parts()[part].program;
   if (*table == Table::kPath) {
     NEURON_TRY(timeline, Timeline::read(profile, part, execution));
-    path_rows(program, critical_path(timeline, program, summary.total), summary.first, use);
+    path_rows(program, critical_path(timeline, program, summary.collectives, summary.total),
+              summary.first, use);
     return sink.close();
   }
   if (*table == Table::kCollective) {

@@ -158,9 +158,12 @@ class PageData {
     List list;
     for (const auto& [key, totals] : a_.summary.collectives.operations) {
       const Collective& of = program_.stream(key.first)->collectives[key.second];
-      list.add(format(R"({{"name":{},"algorithm":{},"runs":{},"time":{},"waited":{},"sent":{}}})",
-                      json_string(of.name), json_string(of.algorithm), totals.runs, ns(totals.time),
-                      ns(totals.waited), totals.sent));
+      const uint64_t average = totals.runs == 0 ? 0 : totals.time / totals.runs;
+      list.add(format(
+          R"({{"name":{},"algorithm":{},"runs":{},"time":{},"waited":{},"sent":{},"received":{},"bus":{}}})",
+          json_string(of.name), json_string(of.algorithm), totals.runs, ns(totals.time),
+          ns(totals.waited), totals.sent, totals.received,
+          of.sized ? format("{:.0f}", of.bus_rate(average)) : "null"));
     }
     return list.text();
   }
@@ -168,8 +171,10 @@ class PageData {
   std::string links() const {
     List list;
     for (const auto& [rank, link] : a_.summary.collectives.links) {
-      list.add(format(R"({{"rank":{},"transfers":{},"bytes":{},"active":{},"waited":{}}})", rank,
-                      link.transfers, link.bytes, ns(link.active), ns(link.waited)));
+      list.add(format(
+          R"({{"rank":{},"transfers":{},"bytes":{},"active":{},"messages":{},"received":{},"waited":{}}})",
+          rank, link.transfers, link.bytes, ns(link.active), link.messages, link.received,
+          ns(link.waited)));
     }
     return list.text();
   }
@@ -188,7 +193,7 @@ class PageData {
       add_slices(slices, a_.timeline.streams[stream.number], 0, [&](const StreamEvent& e) {
         return plain_label(stream.collective_name(e.pc) + ": " + stream.text(e.pc));
       });
-      ++tracks_;
+      track_of_stream_[stream.number] = tracks_++;
       list.add(
           format(R"({{"name":"CC core {}","lanes":1,"slices":{}}})", stream.number, slices.text()));
     }
@@ -207,10 +212,37 @@ class PageData {
                                     rank, program_.stream(e.stream)->collective_name(e.pc)));
         });
       }
-      ++tracks_;
-      list.add(format(R"({{"name":"to rank {}","lanes":{},"slices":{}}})", rank, kDmaEngines,
-                      slices.text()));
+      if (entry.second.transfers != 0) {
+        ++tracks_;
+        list.add(format(R"({{"name":"to rank {}","lanes":{},"slices":{}}})", rank, kDmaEngines,
+                        slices.text()));
+      }
+      if (entry.second.messages != 0) list.add(received_track(rank));
     }
+  }
+
+  // A message of another rank lies from when this rank waited for it until it saw it.
+  std::string received_track(uint32_t rank) {
+    struct Message {
+      uint64_t begin, end;
+      size_t label;
+    };
+    List slices;
+    for (const Stream& stream : program_.streams) {
+      std::vector<Message> messages;
+      for (const StreamEvent& e : a_.timeline.streams[stream.number]) {
+        for (const ntff::StreamWait& wait : stream.waits_of(e.pc)) {
+          if (!is_arrival(wait) || wait.peer != rank) continue;
+          messages.push_back({e.begin_of_wait(), e.seen(),
+                              plain_label(format("{} from rank {}, {}", bytes_text(wait.bytes),
+                                                 rank, stream.collective_name(e.pc)))});
+        }
+      }
+      add_slices(slices, messages, stream.number, [](const Message& m) { return m.label; });
+    }
+    ++tracks_;
+    return format(R"({{"name":"from rank {}","lanes":{},"slices":{}}})", rank, ntff::kMostStreams,
+                  slices.text());
   }
 
   // The number of a text among the labels.
@@ -288,8 +320,9 @@ class PageData {
     for (size_t n = first; n < a_.path.steps.size(); ++n) {
       const Step& step = a_.path.steps[n];
       const bool dma = step.kind == StepKind::kTransfer;
-      const auto& tracks = dma ? track_of_queue_ : track_of_engine_;
-      const auto found = tracks.find(dma ? step.queue : step.engine);
+      const bool stream = !dma && step.stream != kNoStream;
+      const auto& tracks = dma ? track_of_queue_ : stream ? track_of_stream_ : track_of_engine_;
+      const auto found = tracks.find(dma ? step.queue : stream ? step.stream : step.engine);
       const bool shown = found != tracks.end() && step.kind != StepKind::kSemaphore &&
                          step.kind != StepKind::kDmaStart && step.kind != StepKind::kOutside;
       list.add(format("[{},{},{}]", since(step.begin), ns(step.time()),
@@ -307,7 +340,7 @@ class PageData {
   List labels_;
   std::map<std::tuple<unsigned, unsigned, uint32_t, std::string>, size_t> known_;
   unsigned tracks_ = 0;
-  std::map<unsigned, unsigned> track_of_engine_, track_of_queue_;
+  std::map<unsigned, unsigned> track_of_engine_, track_of_queue_, track_of_stream_;
 };
 
 }  // namespace

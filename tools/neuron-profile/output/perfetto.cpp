@@ -59,7 +59,8 @@ constexpr uint64_t kRealTime = 1, kDeviceClock = 64;
 // Identifiers of tracks.
 constexpr uint64_t kRoot = 1, kHost = 2, kSemaphoreRoot = 3, kLinkRoot = 4, kEngineFirst = 16,
                    kSetupFirst = 32, kStreamFirst = 48, kRunsFirst = 64, kQueueFirst = 0x1000,
-                   kCellFirst = 0x10000, kLinkFirst = 0x100000000;
+                   kCellFirst = 0x10000, kLinkFirst = 0x100000000,
+                   kReceivedFirst = 0x10000000000000;
 
 class Writer final : public Visitor {
  public:
@@ -109,6 +110,7 @@ class Writer final : public Visitor {
       track(kStreamFirst + e.stream, format("CC core {}", e.stream), kRoot);
     }
     const Stream* stream = program_.stream(e.stream);
+    if (stream != nullptr) received(e, *stream);
     Texts texts;
     if (stream != nullptr) {
       texts = {{"does", stream->text(e.pc)}, {"collective", stream->collective_name(e.pc)}};
@@ -127,8 +129,22 @@ class Writer final : public Visitor {
         track(kRunsFirst + run.stream, format("collectives of CC core {}", run.stream), kRoot);
       }
       const Collective& of = program_.stream(run.stream)->collectives[run.collective];
-      slice(kRunsFirst + run.stream, run.begin / 1000, run.end / 1000, kDeviceClock, of.name,
-            {{"algorithm", of.algorithm}}, {{"ranks", of.ranks.size()}});
+      Texts texts = {{"algorithm", of.algorithm}};
+      Numbers numbers = {{"ranks", of.ranks.size()}};
+      if (of.sized) {
+        const uint64_t time = run.end - run.begin;
+        numbers.emplace_back("input_bytes", of.input_bytes);
+        numbers.emplace_back("output_bytes", of.output_bytes);
+        numbers.emplace_back("algorithm_bytes_per_second",
+                             static_cast<uint64_t>(of.algorithm_rate(time)));
+        numbers.emplace_back("bus_bytes_per_second", static_cast<uint64_t>(of.bus_rate(time)));
+      }
+      if (run.trigger) {
+        texts.emplace_back("triggered by", engine_name(run.trigger->engine));
+        numbers.emplace_back("trigger_delay_ps", run.begin - run.trigger->begin);
+      }
+      slice(kRunsFirst + run.stream, run.begin / 1000, run.end / 1000, kDeviceClock, of.name, texts,
+            numbers);
     }
   }
 
@@ -189,6 +205,25 @@ class Writer final : public Visitor {
           {{"collective", program_.stream(e.stream)->collective_name(e.pc)}},
           {{"bytes", e.bytes}, {"peer", note->peer}}, flow_of_stream(e.stream, e.pc));
     return true;
+  }
+
+  // Messages of other ranks, from when this rank waited for them until it saw them.
+  void received(const StreamEvent& e, const Stream& stream) {
+    std::map<uint32_t, uint64_t> bytes;  // two messages of one rank are one slice
+    for (const ntff::StreamWait& wait : stream.waits_of(e.pc)) {
+      if (is_arrival(wait)) bytes[wait.peer] += wait.bytes;
+    }
+    for (const auto& [peer, size] : bytes) {
+      const uint64_t id =
+          kReceivedFirst + peer * uint64_t{ntff::kMostStreams} + e.stream % ntff::kMostStreams;
+      if (known_.insert(kLinkRoot).second) track(kLinkRoot, "links", kRoot);
+      if (known_.insert(id).second) {
+        track(id, format("from rank {}, CC core {}", peer, e.stream), kLinkRoot);
+      }
+      slice(id, e.begin_of_wait() / 1000, e.seen() / 1000, kDeviceClock,
+            format("{} B from rank {}", size, peer), {{"collective", stream.collective_name(e.pc)}},
+            {{"bytes", size}, {"peer", peer}}, flow_of_stream(e.stream, e.pc));
+    }
   }
 
   static uint64_t flow_of_stream(uint32_t stream, uint32_t pc) {

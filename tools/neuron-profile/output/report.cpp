@@ -100,22 +100,28 @@ std::string queues_table(const Program& program, const Summary& summary) {
 std::string collectives_table(const Program& program, const Summary& summary) {
   const Collectives& all = summary.collectives;
   if (all.operations.empty()) return {};
-  std::string out = format("{:<40} {:>6} {:>11} {:>8} {:>11} {:>10}  {}\n", "COLLECTIVE", "RUNS",
-                           "TIME", "TIME%", "WAITED", "SENT", "ALGORITHM");
+  std::string out =
+      format("{:<40} {:>6} {:>11} {:>8} {:>11} {:>10} {:>10} {:>11}  {}\n", "COLLECTIVE", "RUNS",
+             "TIME", "TIME%", "WAITED", "SENT", "RECEIVED", "BUS RATE", "ALGORITHM");
   for (const auto& [key, totals] : all.operations) {
     const Collective& of = program.stream(key.first)->collectives[key.second];
-    out += format("{:<40} {:>6} {:>11} {:>8} {:>11} {:>10}  {}\n", cut(of.name, 40), totals.runs,
-                  time_text(totals.time), share_text(totals.time, summary.total),
-                  time_text(totals.waited), bytes_text(totals.sent), of.algorithm);
+    const uint64_t average = totals.runs == 0 ? 0 : totals.time / totals.runs;
+    out +=
+        format("{:<40} {:>6} {:>11} {:>8} {:>11} {:>10} {:>10} {:>11}  {}\n", cut(of.name, 40),
+               totals.runs, time_text(totals.time), share_text(totals.time, summary.total),
+               time_text(totals.waited), bytes_text(totals.sent),
+               of.sized ? bytes_text(totals.received) : "?",
+               of.sized ? format("{:.2f} GB/s", of.bus_rate(average) * 1e-9) : "?", of.algorithm);
   }
-  out += format("\n{:<14} {:>11} {:>10} {:>11} {:>10} {:>11}\n", "PEER", "TRANSFERS", "BYTES",
-                "ACTIVE", "RATE", "WAITED FOR");
+  out += format("\n{:<14} {:>11} {:>10} {:>11} {:>10} {:>10} {:>10} {:>11}\n", "PEER", "TRANSFERS",
+                "SENT", "ACTIVE", "RATE", "MESSAGES", "RECEIVED", "WAITED FOR");
   for (const auto& [rank, link] : all.links) {
     const uint64_t timed = link.bytes - link.network_bytes;
     const double rate =
         link.active == 0 ? 0 : static_cast<double>(timed) * 1e3 / static_cast<double>(link.active);
-    out += format("{:<14} {:>11} {:>10} {:>11} {:>5.1f} GB/s {:>11}{}\n", format("rank {}", rank),
-                  link.transfers, bytes_text(link.bytes), time_text(link.active), rate,
+    out += format("{:<14} {:>11} {:>10} {:>11} {:>5.1f} GB/s {:>10} {:>10} {:>11}{}\n",
+                  format("rank {}", rank), link.transfers, bytes_text(link.bytes),
+                  time_text(link.active), rate, link.messages, bytes_text(link.received),
                   time_text(link.waited), link.network_bytes == 0 ? "" : "  over the network");
   }
   return out;
@@ -152,6 +158,12 @@ std::string warnings(const Profile& profile) {
         "{} events are missing: the device dropped them, because the profiled process did "
         "not read them in time. Counts and shares are too small.\n",
         profile.lost());
+  }
+  if (!profile.ends_early().empty()) {
+    out += format(
+        "The file ends early, because it could not be written further ({}). Executions behind the "
+        "last one here are missing: make room, and profile again.\n",
+        profile.ends_early());
   }
   if (!profile.ended()) {
     out +=

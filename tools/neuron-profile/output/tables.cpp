@@ -24,9 +24,11 @@ int64_t ns(int64_t ps) {
 
 class Events final : public Visitor {
  public:
-  Events(const Program& program, uint64_t first, const std::string& folder)
+  Events(const Program& program, uint64_t first, const std::string& folder,
+         const Collectives& collectives)
       : program_(program),
         first_(first),
+        collectives_(collectives),
         instructions_(parquet::table("Instruction"), folder),
         transfers_(parquet::table("DmaPacketAggregated"), folder),
         updates_(parquet::table("SemaphoreUpdate"), folder),
@@ -69,6 +71,10 @@ class Events final : public Visitor {
     to.set(s_.duration, end - begin);
     to.set(s_.core, e.stream);
     to.set_text(s_.description, stream != nullptr ? stream->text(e.pc) : opcode_name(e.opcode));
+    if (const CollectiveRun* run = collectives_.run_of(e); run != nullptr && run->trigger) {
+      to.set_text(s_.trigger_engine, engine_name(run->trigger->engine));
+      to.set(s_.trigger_begin, since_first(run->trigger->begin));
+    }
     keep(to.end_row());
   }
 
@@ -154,7 +160,8 @@ class Events final : public Visitor {
     const parquet::Table& of = parquet::table("CcInstruction");
     size_t begin = of.field("start_ts"), end = of.field("end_ts"),
            duration = of.field("duration_ns"), core = of.field("core_idx"),
-           description = of.field("description");
+           description = of.field("description"), trigger_engine = of.field("trigger_engine"),
+           trigger_begin = of.field("trigger_start_ts");
   };
   struct UpdateFields {
     const parquet::Table& of = parquet::table("SemaphoreUpdate");
@@ -184,6 +191,7 @@ class Events final : public Visitor {
 
   const Program& program_;
   const uint64_t first_;
+  const Collectives& collectives_;
   TableWriter instructions_, transfers_, updates_, streams_;
   const InstructionFields i_;
   const TransferFields t_;
@@ -260,7 +268,21 @@ Result<size_t> write_collectives(const Program& program, const Summary& summary,
       to.set(t.field("op_id"), run.collective);
       to.set(t.field("stream_id"), run.stream);
       to.set(t.field("stream_index"), run.stream);
+      to.set(t.field("replica_group_id"), of.group);
       to.set_text(t.field("replica_group"), "[" + ranks + "]");
+      if (of.sized) {
+        const uint64_t time = run.end - run.begin;
+        to.set(t.field("input_size"), static_cast<int64_t>(of.input_bytes));
+        to.set(t.field("output_size"), static_cast<int64_t>(of.output_bytes));
+        to.set_real(t.field("algorithm_bandwidth"), of.algorithm_rate(time));
+        to.set_real(t.field("bus_bandwidth"), of.bus_rate(time));
+      }
+      if (run.trigger) {
+        const int64_t trigger = since(run.trigger->begin);
+        to.set_text(t.field("trigger_engine"), engine_name(run.trigger->engine));
+        to.set(t.field("trigger_start_ts"), trigger);
+        to.set(t.field("cc_trigger_start_delay"), since(run.begin) - trigger);
+      }
       NEURON_CHECK(to.end_row());
     }
     return {};
@@ -412,7 +434,7 @@ Result<size_t> write_tables(Profile& profile, uint32_t part, size_t execution,
   NEURON_CHECK(remove_tables(folder));
   const Part& of = profile.parts()[part];
   NEURON_TRY(summary, summarize(profile, part, execution));
-  Events events(of.program, summary.first, folder);
+  Events events(of.program, summary.first, folder, summary.collectives);
   NEURON_CHECK(profile.visit(part, execution, events));
   NEURON_TRY(tables, events.close());
   size_t count = tables;

@@ -106,6 +106,8 @@ class Decoder {
     if (kind == NEURON_NK_WAIT) {
       const uint64_t wait = uint64_t{entry.info[2]} << 32 | entry.info[1];
       next.wait += std::min<uint64_t>(wait, entry.time);
+      next.wait_end = entry.time;
+      next.wait_cell = entry.info[0];
     }
     if (kind != NEURON_NK_TRACE) return;
     next.end = entry.time;
@@ -171,7 +173,7 @@ Result<Profile> Profile::read(base::FileDescriptor descriptor, std::string path)
 
 Result<void> Profile::check_size(const Chunk& chunk) {
   const bool code = chunk.kind == ChunkKind::kCode || chunk.kind == ChunkKind::kLines ||
-                    chunk.kind == ChunkKind::kNotes;
+                    chunk.kind == ChunkKind::kNotes || chunk.kind == ChunkKind::kWaits;
   if (code) code_bytes_ += chunk.bytes.size();
   const size_t most =
       code                                                                   ? kMostCode
@@ -190,8 +192,10 @@ Result<void> Profile::take_stream(Program& program, const Chunk& chunk) {
   const auto found =
       std::find_if(program.streams.begin(), program.streams.end(),
                    [&](const Stream& stream) { return stream.number == chunk.place.index; });
-  if (chunk.kind == ChunkKind::kNotes) {
-    if (found != program.streams.end()) found->take_notes(chunk.bytes);
+  if (chunk.kind == ChunkKind::kNotes || chunk.kind == ChunkKind::kWaits) {
+    if (found == program.streams.end()) return {};
+    chunk.kind == ChunkKind::kNotes ? found->take_notes(chunk.bytes)
+                                    : found->take_waits(chunk.bytes);
     return {};
   }
   auto stream = Stream::parse(chunk.text());
@@ -220,6 +224,7 @@ Result<void> Profile::scan() {
     if (chunk.kind == ChunkKind::kEnd) {
       NEURON_TRY(end, parse(chunk));
       ended_ = true;
+      ends_early_ = text_in(end, "cut");
       lost_ = std::max(lost_, number_in(end, "lost"));
       continue;
     }
@@ -236,7 +241,7 @@ Result<void> Profile::scan() {
     }
     const bool known = chunk.kind == ChunkKind::kExecution || chunk.kind == ChunkKind::kCode ||
                        chunk.kind == ChunkKind::kLines || chunk.kind == ChunkKind::kStream ||
-                       chunk.kind == ChunkKind::kNotes;
+                       chunk.kind == ChunkKind::kNotes || chunk.kind == ChunkKind::kWaits;
     if (!known) continue;
     if (chunk.place.part >= parts_.size()) {
       return fail(NRT_INVALID,
@@ -251,7 +256,8 @@ Result<void> Profile::scan() {
       part.executions.push_back(*execution);
       continue;
     }
-    if (chunk.kind == ChunkKind::kStream || chunk.kind == ChunkKind::kNotes) {
+    if (chunk.kind == ChunkKind::kStream || chunk.kind == ChunkKind::kNotes ||
+        chunk.kind == ChunkKind::kWaits) {
       NEURON_CHECK(take_stream(part.program, chunk));
       continue;
     }

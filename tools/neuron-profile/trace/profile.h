@@ -11,6 +11,7 @@
 #ifndef TOOLS_NEURON_PROFILE_TRACE_PROFILE_H
 #define TOOLS_NEURON_PROFILE_TRACE_PROFILE_H
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -42,9 +43,15 @@ struct StreamEvent {
   uint64_t begin = 0;
   uint64_t end = 0;
   uint64_t wait = 0;  // before it
+  uint64_t wait_end = 0;
+  uint32_t wait_cell = kNoCell;  // the semaphore of the CC core that it waited for last
   uint32_t pc = 0;
   uint16_t opcode = 0;
   uint8_t stream = 0;  // number of the CC core
+
+  // What it waited for was seen then; without a wait, when it began.
+  uint64_t seen() const { return wait == 0 ? begin : wait_end; }
+  uint64_t begin_of_wait() const { return seen() - std::min(wait, seen()); }
 };
 
 // Neighbouring descriptors of one queue of one DMA engine.
@@ -116,6 +123,8 @@ class Profile {
   const std::vector<Part>& parts() const { return parts_; }
   // False: nothing tells that the profile was ended; what it has is shown.
   bool ended() const { return ended_; }
+  // Why the file ends before the profile did: "No space left on device"; empty if it does not.
+  const std::string& ends_early() const { return ends_early_; }
   uint64_t lost() const { return lost_; }
 
   // Events of the execution with this index of the part.
@@ -130,6 +139,7 @@ class Profile {
   ntff::TraceFileReader file_;
   std::vector<Part> parts_;
   bool ended_ = false;
+  std::string ends_early_;
   uint64_t lost_ = 0;
   uint64_t code_bytes_ = 0;
 };

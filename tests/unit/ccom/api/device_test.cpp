@@ -106,6 +106,49 @@ TEST_F(TwoCores, ThePlanOfACollectiveTellsAllThatDecidesAboutThePrograms) {
   EXPECT_EQ(plan(1), plan(0)) << "where it does not matter";
 }
 
+// What a profile shows of a rank: its buffers, and all that arrives, also where an instruction
+// waits for two things.
+TEST_F(TwoCores, AProgramSaysTheBytesOfItsCollectiveAndOfEachMessageThatItWaitsFor) {
+  std::array<char, 512> error = {};
+  const ccom_device_program_t* program = nullptr;
+  ASSERT_EQ(ccom_device_compile(&stream_, &program, error.data(), error.size()), CCOM_SUCCESS)
+      << error.data();
+  EXPECT_EQ(program->sizes[0].input, 4096u * 4);
+  EXPECT_EQ(program->sizes[0].output, 4096u * 4);
+  EXPECT_EQ(program->sizes[0].whole, 4096u * 4);
+  uint64_t sent = 0, arrived = 0;
+  size_t pairs = 0;
+  for (uint32_t pc = 0; pc < program->instructions; ++pc) {
+    const ccom_device_note_t& note = program->notes[pc];
+    if (note.action == CCOM_DEVICE_SEND) sent += note.bytes;
+    const ccom_device_waiting_t* waits = program->waits + 2 * size_t{pc};
+    EXPECT_EQ(waits[0].wait == CCOM_DEVICE_NO_WAIT, note.wait == CCOM_DEVICE_NO_WAIT);
+    pairs += waits[1].wait != CCOM_DEVICE_NO_WAIT ? 1 : 0;
+    for (int n = 0; n < 2; ++n) {
+      if (waits[n].wait == CCOM_DEVICE_WAIT_GO) {
+        EXPECT_EQ(waits[n].semaphore, 0u);
+      }
+      if (waits[n].wait != CCOM_DEVICE_WAIT_ARRIVAL) {
+        EXPECT_EQ(waits[n].bytes, 0u);
+        continue;
+      }
+      EXPECT_EQ(waits[n].peer, 1u);
+      arrived += waits[n].bytes;
+    }
+  }
+  EXPECT_EQ(sent, 4096u * 4) << "a half to be added, and the sum of the other half";
+  EXPECT_EQ(arrived, sent);
+  EXPECT_GT(pairs, 0u);
+  ccom_device_free(program);
+  reduce_.operation = CCOM_REDUCE_SCATTER;
+  ASSERT_EQ(ccom_device_compile(&stream_, &program, error.data(), error.size()), CCOM_SUCCESS)
+      << error.data();
+  EXPECT_EQ(program->sizes[0].input, 2u * 4096 * 4);
+  EXPECT_EQ(program->sizes[0].output, 4096u * 4);
+  EXPECT_EQ(program->sizes[0].whole, 2u * 4096 * 4) << "the blocks of both ranks";
+  ccom_device_free(program);
+}
+
 TEST_F(TwoCores, AStreamOfAnotherSizeIsRefused) {
   stream_.size_of = 8;
   std::array<char, 512> error = {};

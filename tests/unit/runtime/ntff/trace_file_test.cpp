@@ -24,18 +24,23 @@ class TraceFile : public testing::Test {
   test::Folder folder_;
   const std::string path_ = folder_.path("p.ntff");
 
+  // What does not deflate.
+  static std::string noise(size_t size) {
+    std::string noise;
+    uint32_t x = 1;
+    while (noise.size() < size) {
+      x = x * 69069 + 1;
+      noise += static_cast<char>(x >> 24);
+    }
+    return noise;
+  }
+
   // A chunk that deflates well, one that does not, and an empty one.
   void write() const {
     auto file = TraceFileWriter::create(path_);
     ASSERT_TRUE(file);
-    std::string noise;
-    uint32_t x = 1;
-    while (noise.size() < 5000) {
-      x = x * 69069 + 1;
-      noise += static_cast<char>(x >> 24);
-    }
     ASSERT_TRUE(file->write(ChunkKind::kModel, {}, std::string(100'000, 'a')));
-    ASSERT_TRUE(file->write(ChunkKind::kEntries, {.part = 1, .index = 9}, noise));
+    ASSERT_TRUE(file->write(ChunkKind::kEntries, {.part = 1, .index = 9}, noise(5000)));
     ASSERT_TRUE(file->write(static_cast<ChunkKind>(77), {}, "later"));
     ASSERT_TRUE(file->write(ChunkKind::kEnd, {}, ""));
     ASSERT_TRUE(file->finish());
@@ -172,20 +177,89 @@ TEST_F(TraceFile, HasOneWriterAtATimeUnderAllOfItsNames) {
   EXPECT_TRUE(TraceFileReader::open(folder_.path("hard"))) << "the refused ones left it alone";
 }
 
-// A limit of the process stands for a disk without room.
+// A limit of the process stands for a disk without room: its files end there meanwhile.
+class SmallDisk {
+ public:
+  explicit SmallDisk(uint64_t bytes) : handler_(::signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &before_), 0);
+    rlimit limit = before_;
+    limit.rlim_cur = bytes;
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  }
+  ~SmallDisk() {
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before_), 0);
+    ::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
 TEST_F(TraceFile, OfWhichNothingCanBeWrittenLeavesNoEmptyFileAndSaysSo) {
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
-  rlimit none = before;
-  none.rlim_cur = 0;
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
-  const auto file = TraceFileWriter::create(path_);
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
-  ::signal(SIGXFSZ, handler);
+  const auto file = [&] {
+    const SmallDisk disk(0);
+    return TraceFileWriter::create(path_);
+  }();
   ASSERT_FALSE(file);
   EXPECT_THAT(file.error().sentence, HasSubstr("File too large"));
   EXPECT_THAT(file.error().sentence, HasSubstr("make room"));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(TraceFile, ThatFillsTheDiskEndsWithItsLastWholeExecutionAndSaysWhy) {
+  auto file = TraceFileWriter::create(path_);
+  ASSERT_TRUE(file);
+  ASSERT_TRUE(file->write(ChunkKind::kModel, {}, "{}"));
+  ASSERT_TRUE(file->write(ChunkKind::kEntries, {}, noise(5000)));
+  ASSERT_TRUE(file->write(ChunkKind::kExecution, {}, R"({"exec_id":1})"));
+  ASSERT_TRUE(file->finish());
+  const uint64_t whole = file->bytes_written();
+  EXPECT_FALSE(file->failure_is_news());
+  {
+    const SmallDisk disk(whole + 1000);
+    const auto written = file->write(ChunkKind::kEntries, {}, noise(100'000));
+    ASSERT_FALSE(written);
+    EXPECT_EQ(written.error().status, NRT_RESOURCE);
+    const std::string& sentence = written.error().sentence;
+    EXPECT_THAT(sentence, HasSubstr("'" + path_ + "' could not be written further: "));
+    EXPECT_THAT(sentence, testing::ContainsRegex(": 99[0-9]{3} bytes more were to go there, and "
+                                                 "[0-9]+ are free; the file ends with the last "
+                                                 "whole execution, and says so; make room there"));
+    EXPECT_THAT(sentence, HasSubstr("File too large"));
+    // Of whatever follows, the first failure is what is told.
+    EXPECT_EQ(file->write(ChunkKind::kExecution, {}, "{}").error().sentence, sentence);
+    EXPECT_EQ(file->finish().error().sentence, sentence);
+  }
+  EXPECT_TRUE(file->failure_is_news());
+  EXPECT_FALSE(file->failure_is_news()) << "it has been told";
+  auto read = TraceFileReader::open(path_);
+  ASSERT_TRUE(read);
+  std::vector<ChunkKind> kinds;
+  std::string last;
+  for (;;) {
+    auto chunk = read->next();
+    ASSERT_TRUE(chunk) << chunk.error().sentence;
+    if (!*chunk) break;
+    kinds.push_back((*chunk)->kind);
+    last = (*chunk)->text();
+  }
+  EXPECT_FALSE(read->cut());
+  EXPECT_EQ(kinds, (std::vector{ChunkKind::kModel, ChunkKind::kEntries, ChunkKind::kExecution,
+                                ChunkKind::kEnd}));
+  EXPECT_EQ(last, R"({"cut":"File too large"})");
+  EXPECT_TRUE(TraceFileWriter::create(path_)) << "nobody holds it any more";
+}
+
+TEST_F(TraceFile, ThatFillsTheDiskWithoutAWholeExecutionIsRemoved) {
+  auto file = TraceFileWriter::create(path_);
+  ASSERT_TRUE(file);
+  {
+    const SmallDisk disk(1000);
+    const auto written = file->write(ChunkKind::kModel, {}, noise(100'000));
+    ASSERT_FALSE(written);
+    EXPECT_THAT(written.error().sentence, HasSubstr("the file is removed, since no execution"));
+  }
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 

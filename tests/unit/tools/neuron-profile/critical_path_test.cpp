@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-profile/analysis/critical_path.h"
 
+#include <ccom/ccom_device.h>
 #include <gtest/gtest.h>
 
 #include "tools/neuron-profile/analysis/busy_time.h"
@@ -62,7 +63,7 @@ uint64_t of(const CriticalPath& path, StepKind kind) {
 }
 
 TEST(CriticalPathTest, FollowsSemaphoresAndTransfersToTheBeginningAndSharesOutEveryPicosecond) {
-  const CriticalPath path = critical_path(chain(), Program{}, 4100);
+  const CriticalPath path = critical_path(chain(), Program{}, {}, 4100);
   EXPECT_EQ(path.unexplained, 0u);
   EXPECT_EQ(of(path, StepKind::kTransfer), 1000u);
   EXPECT_EQ(of(path, StepKind::kDmaStart), 1400u);
@@ -92,7 +93,7 @@ TEST(CriticalPathTest, ATransferBehindAnotherOfItsEngineWaitsForThatOne) {
   before.trigger = kVector;
   before.queue = 2;
   t.transfers[3].insert(t.transfers[3].begin(), before);
-  const CriticalPath path = critical_path(t, Program{}, 4100);
+  const CriticalPath path = critical_path(t, Program{}, {}, 4100);
   EXPECT_EQ(of(path, StepKind::kTransfer), 1050u);
   EXPECT_EQ(of(path, StepKind::kDmaStart), 1300u);
   EXPECT_EQ(path.unexplained, 50u) << "nothing is known before the first instruction of Vector";
@@ -101,23 +102,108 @@ TEST(CriticalPathTest, ATransferBehindAnotherOfItsEngineWaitsForThatOne) {
 TEST(CriticalPathTest, EndsWhereAnEventIsMissingAndSaysHowMuchIsUnexplained) {
   Timeline t = chain();
   t.transfers[3].clear();
-  const CriticalPath path = critical_path(t, Program{}, 4100);
+  const CriticalPath path = critical_path(t, Program{}, {}, 4100);
   EXPECT_EQ(path.unexplained, 2400u);
 }
 
-TEST(CriticalPathTest, AWaitThatACollectiveCoreEndsIsNoTimeOfTheEngine) {
+TEST(CriticalPathTest, AWaitThatACollectiveCoreEndsIsNoTimeOfTheEngineIfNothingIsKnownOfThatCore) {
   Timeline t = chain();
   t.updates[21][0].source = NEURON_ENGINE_CC;
   t.instructions[kTensor].insert(t.instructions[kTensor].begin(), run(kTensor, 6, 100, 200));
-  const CriticalPath path = critical_path(t, Program{}, 4100);
+  const CriticalPath path = critical_path(t, Program{}, {}, 4100);
   EXPECT_EQ(of(path, StepKind::kOutside), 3250u);
   EXPECT_EQ(path.by_engine[kTensor], 600u);
   EXPECT_EQ(path.by_engine[kVector], 0u);
   EXPECT_EQ(path.unexplained, 100u);
 }
 
+// A CC core whose collective Sync begins with pc 8 at 2400: it sends to rank 3, waits for data of
+// rank 3 until 3000, reduces it by DMA until 3600, and tells Tensor at 3700.
+struct OfCollective {
+  Timeline timeline = chain();
+  Program program;
+  Collectives collectives;
+
+  OfCollective() {
+    using ntff::StreamNote;
+    using ntff::StreamWait;
+    Stream stream;
+    stream.collectives.push_back({.name = "all_reduce", .ranks = {0, 3}});
+    const StreamWait none, go{.wait = CCOM_DEVICE_WAIT_GO, .semaphore = 0},
+        arrival{.wait = CCOM_DEVICE_WAIT_ARRIVAL, .peer = 3, .semaphore = 32, .bytes = 512},
+        own{.wait = CCOM_DEVICE_WAIT_TRANSFER, .semaphore = 16};
+    stream.notes = {StreamNote{.action = CCOM_DEVICE_SEND, .wait = CCOM_DEVICE_WAIT_GO, .peer = 3},
+                    StreamNote{.action = CCOM_DEVICE_REDUCE, .wait = CCOM_DEVICE_WAIT_ARRIVAL},
+                    // It waits for rank 3, too, but that held long before.
+                    StreamNote{.action = CCOM_DEVICE_DONE, .wait = CCOM_DEVICE_WAIT_ARRIVAL}};
+    stream.waits = {go, none, arrival, none, arrival, own};
+    program.streams.push_back(std::move(stream));
+    timeline.instructions[kSync].insert(timeline.instructions[kSync].begin() + 1,
+                                        run(kSync, 8, 2400, 2440, NEURON_OP_CC_TRIGGER));
+    timeline.streams[0] = {
+        {.begin = 2450, .end = 2460, .wait = 2450, .wait_end = 2450, .wait_cell = 0, .pc = 0},
+        {.begin = 3000, .end = 3010, .wait = 540, .wait_end = 3000, .wait_cell = 32, .pc = 1},
+        {.begin = 3650, .end = 3700, .wait = 640, .wait_end = 3650, .wait_cell = 16, .pc = 2}};
+    timeline.transfers[5].push_back({.begin = 3100,
+                                     .end = 3600,
+                                     .bytes = 512,
+                                     .pc = 1,
+                                     .trigger = NEURON_ENGINE_CC,
+                                     .dma_engine = 5,
+                                     .queue = 15,
+                                     .descriptors = 1,
+                                     .writes = 1,
+                                     .stream = 0});
+    timeline.updates[21][0] = {
+        .time = 3690, .cell = 21, .before = 0, .after = 1, .source = NEURON_ENGINE_CC};
+    timeline.instructions[kTensor][0] = waited(run(kTensor, 7, 3740, 4000), 3640, 21);
+    timeline.updates[5][0].time = 4000;
+    collectives.runs.push_back(
+        {.stream = 0, .begin = 2450, .end = 3700, .trigger = Trigger{kSync, 8, 2400}});
+    collectives.runs_of_stream[0] = {0};
+  }
+  CriticalPath path() const { return critical_path(timeline, program, collectives, 4100); }
+};
+
+TEST(CriticalPathTest, GoesThroughACollectiveToTheInstructionThatBeganIt) {
+  const CriticalPath path = OfCollective().path();
+  EXPECT_EQ(of(path, StepKind::kPeer), 540u);
+  EXPECT_EQ(of(path, StepKind::kTransfer), 500u) << "the reduction, and nothing in front of 2400";
+  EXPECT_EQ(of(path, StepKind::kDmaStart), 100u);
+  EXPECT_EQ(of(path, StepKind::kCollective), 40u + 50u + 10u);
+  EXPECT_EQ(of(path, StepKind::kOutside), 0u);
+  EXPECT_EQ(path.by_engine[kSync], 40u + 2400u) << "the trigger, and the instruction before it";
+  std::vector<std::pair<StepKind, uint64_t>> of_rank;
+  for (const Step& step : path.steps) {
+    if (step.peer == 3) of_rank.emplace_back(step.kind, step.bytes);
+  }
+  EXPECT_EQ(of_rank, (std::vector<std::pair<StepKind, uint64_t>>{{StepKind::kPeer, 512}}));
+  uint64_t at = path.unexplained;
+  for (const Step& step : path.steps) {
+    EXPECT_EQ(step.begin, at);
+    at = step.end;
+  }
+  EXPECT_EQ(at, 4100u);
+}
+
+TEST(CriticalPathTest, SaysOfACollectiveWhoseTriggerIsNotKnownThatSomebodyElseBeganIt) {
+  OfCollective one;
+  one.collectives.runs[0].trigger.reset();
+  const CriticalPath path = one.path();
+  EXPECT_EQ(of(path, StepKind::kPeer), 540u);
+  EXPECT_EQ(of(path, StepKind::kOutside), 2450u);
+}
+
+TEST(CriticalPathTest, WithoutTheSemaphoreOfAWaitTakesWhatTheNoteOfTheInstructionSays) {
+  OfCollective one;
+  one.program.streams[0].waits.clear();  // as of a file of an earlier version
+  const CriticalPath path = one.path();
+  EXPECT_EQ(of(path, StepKind::kPeer), 540u + 640u);
+  EXPECT_EQ(of(path, StepKind::kTransfer), 0u);
+}
+
 TEST(CriticalPathTest, OfAnEmptyExecutionIsEmpty) {
-  const CriticalPath path = critical_path({}, Program{}, 0);
+  const CriticalPath path = critical_path({}, Program{}, {}, 0);
   EXPECT_TRUE(path.steps.empty());
   EXPECT_EQ(find_bottlenecks(Program{}, Summary{}, {}, path).bottleneck, "Nothing was executed.");
 }
@@ -126,7 +212,7 @@ TEST(CriticalPathTest, NamesTheLargestPartAsTheBottleneck) {
   const Timeline t = chain();
   Summary summary;
   summary.total = 4100;
-  const CriticalPath path = critical_path(t, Program{}, 4100);
+  const CriticalPath path = critical_path(t, Program{}, {}, 4100);
   const Findings found = find_bottlenecks(Program{}, summary, t, path);
   EXPECT_NE(found.bottleneck.find("The latency of DMA limits"), std::string::npos)
       << found.bottleneck;

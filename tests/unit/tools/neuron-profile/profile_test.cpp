@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/files.h"
+#include "tools/neuron-profile/output/report.h"
 
 namespace neuron::profile {
 namespace {
@@ -40,6 +41,21 @@ TEST_F(ProfileFile, DescriptionsThatInflateToMuchMoreThanAnyProgramHasAreRefused
   EXPECT_THAT(error_of(large), HasSubstr("is damaged: it has a description of 6"));
   EXPECT_THAT(error_of(write(model, execution + std::string(65u << 10, ' '))),
               HasSubstr("at most 65536 are read"));
+}
+
+TEST_F(ProfileFile, ThatEndsEarlySaysWhyAndWhatIsMissing) {
+  const std::string path = folder_.path("p.ntff");
+  {
+    auto file = ntff::TraceFileWriter::create(path);
+    ASSERT_TRUE(file);
+    ASSERT_TRUE(file->write(ChunkKind::kModel, {}, R"({"part":0,"generation":2})"));
+    ASSERT_TRUE(file->write(ChunkKind::kExecution, {}, R"({"exec_id":1})"));
+    ASSERT_TRUE(file->write(ChunkKind::kEnd, {}, R"({"cut":"No space left on device"})"));
+  }
+  const auto profile = Profile::open(path);
+  ASSERT_TRUE(profile) << profile.error().sentence;
+  EXPECT_THAT(warnings(*profile), HasSubstr("(No space left on device). Executions behind"));
+  EXPECT_EQ(warnings(*Profile::open(write(R"({"part":0,"generation":2})", "{}"))), "");
 }
 
 TEST_F(ProfileFile, NamesOutOfTheFileCannotCommandATerminal) {
