@@ -10,6 +10,9 @@
 //
 // The sanitizer then takes every request for one that knows of all that was published before. It
 // misses a race between two requests whose clients know nothing of each other.
+//
+// hand_over() and take_over() do the same for one object that a library hands from one thread to
+// another: a library that is not compiled for the sanitizer, whose locks it therefore does not see.
 #ifndef DRIVER_BASE_THREAD_SANITIZER_H
 #define DRIVER_BASE_THREAD_SANITIZER_H
 
@@ -35,9 +38,13 @@ namespace neuron::base {
 inline char seen_by_other_processes = 0;
 inline void hand_to_other_processes() { __tsan_release(&seen_by_other_processes); }
 inline void take_from_other_processes() { __tsan_acquire(&seen_by_other_processes); }
+inline void hand_over(void* object) { __tsan_release(object); }
+inline void take_over(void* object) { __tsan_acquire(object); }
 #else
 inline void hand_to_other_processes() {}
 inline void take_from_other_processes() {}
+inline void hand_over(void*) {}
+inline void take_over(void*) {}
 #endif
 
 }  // namespace neuron::base

@@ -228,9 +228,11 @@ Result<Capture> capture(const CaptureWishes& wishes) {
   }
   std::vector<std::unique_ptr<Rank>> ranks;
   std::vector<std::thread> threads;
-  for (uint32_t rank = 0; rank < count; ++rank) {
-    ranks.push_back(std::make_unique<Rank>(wishes, rank));
-    if (count > 1) threads.emplace_back([&, rank] { ranks[rank]->run(neff); });
+  for (uint32_t number = 0; number < count; ++number) {
+    ranks.push_back(std::make_unique<Rank>(wishes, number));
+    // The vector may move what it holds when the next rank is added.
+    Rank* const rank = ranks.back().get();
+    if (count > 1) threads.emplace_back([&neff, rank] { rank->run(neff); });
   }
   if (count == 1) ranks[0]->run(neff);
   for (std::thread& thread : threads) thread.join();

@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "driver/base/thread_sanitizer.h"
+
 namespace neuron::serve {
 namespace {
 
@@ -103,6 +105,7 @@ class Call final : public RpcCall, public std::enable_shared_from_this<Call> {
  private:
   void* begin(Operation& operation) {
     operation.call = shared_from_this();
+    base::hand_over(&operation);
     return &operation;
   }
 
@@ -236,6 +239,7 @@ struct RpcServer::Parts {
     bool good = false;
     while (exchange.queue->Next(&tag, &good)) {
       auto* const operation = static_cast<Operation*>(tag);
+      base::take_over(operation);
       const std::shared_ptr<Call> call = std::move(operation->call);
       (call.get()->*operation->step)(good);
     }
