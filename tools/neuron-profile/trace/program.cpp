@@ -63,9 +63,16 @@ Result<Program> Program::parse(std::string_view document) {
          static_cast<uint32_t>(number_in(item, "engines")), truth_in(item, "dynamic")});
   });
   each_in(*object, "ports", [&](const json::object& item) {
-    program.ports.push_back(
-        {text_in(item, "name"), truth_in(item, "output"), number_in(item, "bytes")});
+    program.ports.push_back({text_in(item, "name"), truth_in(item, "output"),
+                             number_in(item, "bytes"), numbers_in(item, "shape"),
+                             text_in(item, "format"), text_in(item, "type")});
   });
+  each_in(*object, "variables", [&](const json::object& item) {
+    program.variables.push_back({text_in(item, "name"), text_in(item, "kind"),
+                                 number_in(item, "bytes"), number_in(item, "core_offset")});
+  });
+  program.temporary_bytes = number_in(*object, "temporary_bytes");
+  program.ring_bytes = number_in(*object, "ring_bytes");
   for (const json::value& file : list_in(*object, "files")) {
     const json::string* name = file.if_string();
     program.files.push_back(name != nullptr ? runtime::escaped({name->data(), name->size()}) : "");
@@ -132,6 +139,12 @@ const Queue* Program::queue(uint32_t number) const {
     if (queue.number == number) return &queue;
   }
   return nullptr;
+}
+
+const char* Program::queue_type(uint32_t number) const {
+  const Queue* found = queue(number);
+  if (found == nullptr) return "unknown";
+  return found->dynamic ? "software_dynamic" : "data";
 }
 
 std::string Program::queue_name(uint32_t number) const {

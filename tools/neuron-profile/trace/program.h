@@ -8,6 +8,7 @@
 #define TOOLS_NEURON_PROFILE_TRACE_PROGRAM_H
 
 #include <array>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,15 @@ struct PortInfo {
   std::string name;
   bool output = false;
   uint64_t bytes = 0;
+  std::vector<uint64_t> shape;
+  std::string format, type;  // "NC", "float32"
+};
+
+// Memory that transfers read and write.
+struct Variable {
+  std::string name, kind;  // "input", "output", "weight", "temporary", "scratchpad", "core", ...
+  uint64_t bytes = 0;
+  uint64_t core_offset = 0;  // of kind "core": in the window of the core
 };
 
 // Debug ids first..last, and what they are.
@@ -72,6 +82,10 @@ struct Program {
   std::vector<std::string> files;
   std::vector<NamedRange> functions, tensors;
   std::vector<Stream> streams;  // CC cores with collectives
+  std::vector<Variable> variables;
+  uint64_t temporary_bytes = 0, ring_bytes = 0;  // of HBM
+  // What lies in the rings, by queue << 8 | DMA engine; of rings that the profile describes.
+  std::map<uint32_t, std::vector<ntff::TracePacket>> packets;
 
   // Of a chunk of kind kModel.
   static Result<Program> parse(std::string_view document);
@@ -102,6 +116,12 @@ struct Program {
   // What an instruction of a CC core is for; null if that is not known.
   const ntff::StreamNote* note(uint32_t number, uint32_t pc) const;
   const Queue* queue(uint32_t number) const;
+  // "data", "software_dynamic" or "unknown": the original's names.
+  const char* queue_type(uint32_t number) const;
+  // Null: none, or a number out of a damaged file.
+  const Variable* variable(uint32_t number) const {
+    return number < variables.size() ? &variables[number] : nullptr;
+  }
   // "queue 2 (weights)"
   std::string queue_name(uint32_t number) const;
 };
