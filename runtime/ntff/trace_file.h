@@ -54,7 +54,7 @@ enum class ChunkKind : uint32_t {
   kSystem = 7,
   kStream = 8,
   kNotes = 9,
-  kPackets = 10,
+  kPackets = 11,
 };
 
 // The ring of CC core k of the core is kCollectiveRing + k.

@@ -8,6 +8,7 @@
 #include "driver/base/json_text.h"
 #include "hw/udma.h"
 #include "runtime/observe/version.h"
+#include "runtime/session/instance.h"
 
 namespace neuron::runtime {
 namespace {
@@ -139,10 +140,10 @@ std::string describe(uint32_t part, const LoadedModel& model, uint32_t vnc, cons
   }
   std::string text =
       format(R"({{"part":{},"name":{},"uuid":"{}","hash":{},"generation":{},"device":{},"core":{},)"
-             R"("vnc":{},"pid":{},"runtime":"{}","weights_bytes":{},"wrappers":[{}])",
+             R"("vnc":{},"pid":{},"runtime":"{}","instance":{},"weights_bytes":{},"wrappers":[{}])",
              part, json_string(model.name()), uuid, model_hash(model),
              core.place().chip->generation, core.device().index(), core.number(), vnc, getpid(),
-             kRuntimeVersion, model.constant_bytes(), wrappers);
+             kRuntimeVersion, json_string(instance_type()), model.constant_bytes(), wrappers);
   text += ",\"semaphores\":" + json_list(model.semaphores(), [](const neff::Semaphore& s) {
             return format(R"({{"number":{},"name":{}}})", s.number, json_string(s.name));
           });

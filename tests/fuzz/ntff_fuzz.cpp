@@ -87,7 +87,7 @@ void show(profile::Profile& profile, uint32_t part, size_t execution) {
   (void)profile::write_detail_csv(profile, part, execution, "path", *sink);
   (void)profile::write_perfetto(profile, part, execution, *sink);
   (void)profile::write_page(profile, part, execution, *sink);
-  (void)profile::write_tables(profile, part, execution, tables_folder());
+  (void)profile::write_tables(profile, part, execution, {.folder = tables_folder(), .neff = {}});
 }
 
 }  // namespace

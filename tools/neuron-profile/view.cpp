@@ -2,6 +2,8 @@
 #include "tools/neuron-profile/view.h"
 
 #include <filesystem>
+#include <optional>
+#include <span>
 
 #include "runtime/base/file.h"
 #include "runtime/neff/header.h"
@@ -48,14 +50,28 @@ Result<Target> target_of(const Profile& profile, const ViewWishes& wishes) {
   return Target{wishes.part, wishes.execution - 1};
 }
 
-Result<void> check_pair(const Profile& profile, const std::string& neff) {
-  if (neff.empty()) return {};
+// Of the NEFF that the profile is of; nothing if the user names none.
+Result<std::optional<NeffFacts>> read_neff(const Profile& profile, const std::string& neff) {
+  if (neff.empty()) return std::optional<NeffFacts>();
   NEURON_TRY(bytes, tools::read_file(neff));
   NEURON_TRY(header, neff::parse_header(bytes));
   std::string uuid;
   for (const uint8_t byte : header.uuid) uuid += runtime::format("{:02x}", byte);
   const std::string& expected = profile.parts()[0].program.uuid;
-  if (uuid == expected) return {};
+  // Of package version 1 a SHA-256, later an MD5.
+  const size_t hash_bytes = header.pkg_version == 1 ? header.hash.size() : 16;
+  if (uuid == expected) {
+    return std::optional(
+        NeffFacts{.hash = neff::hexadecimal(std::span(header.hash).first(hash_bytes)),
+                  .build_version = runtime::escaped(header.build_version),
+                  .header_bytes = header.header_size,
+                  .data_bytes = header.data_size,
+                  .major = header.version_major,
+                  .minor = header.version_minor,
+                  .package_version = header.pkg_version,
+                  .logical_cores = header.num_tpb,
+                  .physical_of_logical = header.effective_lnc()});
+  }
   return fail(NRT_INVALID,
               "'{}' is not the profile of '{}': the NEFF has the uuid {}, the profiled one {}",
               profile.path(), neff, uuid, expected);
@@ -106,8 +122,8 @@ const FileFormat* find_format(const std::string& name) {
   return nullptr;
 }
 
-Result<std::string> write_parquet(Profile& profile, const Target& target,
-                                  const ViewWishes& wishes) {
+// The folder that tables go to.
+Result<std::string> table_folder(const ViewWishes& wishes) {
   const std::string name = wishes.display_name.empty()
                                ? std::filesystem::path(wishes.session).stem().string()
                                : wishes.display_name;
@@ -117,7 +133,14 @@ Result<std::string> write_parquet(Profile& profile, const Target& target,
   const std::string folder = !wishes.file.empty()
                                  ? wishes.file
                                  : wishes.data_path + "/profiles/global/" + name + "@latest";
-  NEURON_TRY(tables, write_tables(profile, target.part, target.execution, folder));
+  return folder;
+}
+
+Result<std::string> write_parquet(Profile& profile, const Target& target, const ViewWishes& wishes,
+                                  const std::optional<NeffFacts>& neff) {
+  NEURON_TRY(folder, table_folder(wishes));
+  NEURON_TRY(tables, write_tables(profile, target.part, target.execution,
+                                  {.folder = folder, .neff = neff}));
   return runtime::format("wrote {} tables into {}\n", tables, folder);
 }
 
@@ -131,7 +154,7 @@ const std::vector<std::string>& view_formats() {
 
 Result<Shown> view(const ViewWishes& wishes, const tools::Style& style) {
   NEURON_TRY(profile, Profile::open(wishes.session));
-  NEURON_CHECK(check_pair(profile, wishes.neff));
+  NEURON_TRY(neff, read_neff(profile, wishes.neff));
   NEURON_TRY(target, target_of(profile, wishes));
   Shown shown{.text = {}, .warnings = warnings(profile)};
   if (const FileFormat* format = find_format(wishes.page ? "html" : wishes.format)) {
@@ -142,7 +165,7 @@ Result<Shown> view(const ViewWishes& wishes, const tools::Style& style) {
     return shown;
   }
   if (wishes.format == "parquet" || wishes.format == "db") {
-    NEURON_TRY(written, write_parquet(profile, target, wishes));
+    NEURON_TRY(written, write_parquet(profile, target, wishes, neff));
     shown.text = std::move(written);
     return shown;
   }

@@ -47,6 +47,7 @@ class TableWriter {
   // Writes the rest. A table without rows has no file.
   runtime::Result<void> close();
   uint64_t rows() const { return rows_; }
+  const Table& table() const { return table_; }
 
  private:
   // Rows of one field in the present group.

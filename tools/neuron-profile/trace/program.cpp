@@ -39,6 +39,7 @@ Result<Program> Program::parse(std::string_view document) {
   program.name = text_in(*object, "name");
   program.uuid = text_in(*object, "uuid");
   program.runtime_version = text_in(*object, "runtime");
+  program.instance = text_in(*object, "instance");
   program.hash = number_in(*object, "hash");
   program.generation =
       static_cast<unsigned>(std::clamp<uint64_t>(number_in(*object, "generation"), 2, 4));
@@ -94,18 +95,23 @@ std::string Program::text(unsigned engine, uint32_t pc, unsigned opcode) const {
   return isa::disassemble(instruction(engine, pc), static_cast<int>(engine));
 }
 
-std::string Program::line(unsigned engine, uint32_t debug) const {
-  if (engine >= engines.size()) return {};
+const ntff::TraceLine* Program::source(unsigned engine, uint32_t debug) const {
+  if (engine >= engines.size()) return nullptr;
   const auto& lines = engines[engine].lines;
   const auto found = std::lower_bound(
       lines.begin(), lines.end(), debug,
       [](const ntff::TraceLine& line, uint32_t wanted) { return line.debug < wanted; });
-  if (found == lines.end() || found->debug != debug || found->file >= files.size()) return {};
-  return files[found->file] + ":" + std::to_string(found->line);
+  if (found == lines.end() || found->debug != debug || found->file >= files.size()) return nullptr;
+  return &*found;
 }
 
-std::string Program::function(uint32_t debug) const {
-  for (const NamedRange& range : functions) {
+std::string Program::line(unsigned engine, uint32_t debug) const {
+  const ntff::TraceLine* found = source(engine, debug);
+  return found != nullptr ? files[found->file] + ":" + std::to_string(found->line) : "";
+}
+
+std::string Program::name_of(const std::vector<NamedRange>& ranges, uint32_t debug) {
+  for (const NamedRange& range : ranges) {
     if (debug >= range.first && debug <= range.last) return range.name;
   }
   return {};

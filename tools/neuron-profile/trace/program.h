@@ -70,7 +70,7 @@ struct EngineCode {
 
 struct Program {
   uint32_t part = 0;  // physical core of the virtual one
-  std::string name, uuid, runtime_version;
+  std::string name, uuid, runtime_version, instance;
   uint64_t hash = 0;  // pairs the profile with its NEFF
   unsigned generation = 2;
   int64_t device = 0, core = 0, vnc = 0, process = 0;
@@ -108,7 +108,11 @@ struct Program {
   // "matmul.py:40"; empty for an id without a line.
   std::string line(unsigned engine, uint32_t debug) const;
   // "tile"; empty if no range has the id.
-  std::string function(uint32_t debug) const;
+  std::string function(uint32_t debug) const { return name_of(functions, debug); }
+  // The tile that the instructions of this id work on.
+  std::string tensor(uint32_t debug) const { return name_of(tensors, debug); }
+  // Null: an id without a line.
+  const ntff::TraceLine* source(unsigned engine, uint32_t debug) const;
   // "semaphore 20 (a_full)", "event 3", "its own DMA"
   std::string cell(uint32_t cell) const;
   // Null: the profile does not describe this CC core.
@@ -124,6 +128,9 @@ struct Program {
   }
   // "queue 2 (weights)"
   std::string queue_name(uint32_t number) const;
+
+ private:
+  static std::string name_of(const std::vector<NamedRange>& ranges, uint32_t debug);
 };
 
 // "Tensor", "Vector", ...: as the original's tools call them.
