@@ -13,6 +13,7 @@
 #include "tools/neuron-profile/output/page.h"
 #include "tools/neuron-profile/output/perfetto.h"
 #include "tools/neuron-profile/output/report.h"
+#include "tools/neuron-profile/output/session_tables.h"
 #include "tools/neuron-profile/output/tables.h"
 
 namespace neuron::profile {
@@ -122,11 +123,10 @@ const FileFormat* find_format(const std::string& name) {
   return nullptr;
 }
 
-// The folder that tables go to.
-Result<std::string> table_folder(const ViewWishes& wishes) {
-  const std::string name = wishes.display_name.empty()
-                               ? std::filesystem::path(wishes.session).stem().string()
-                               : wishes.display_name;
+// The folder that tables of a file or a folder go to.
+Result<std::string> table_folder(const ViewWishes& wishes, const std::string& of) {
+  const std::string name =
+      wishes.display_name.empty() ? std::filesystem::path(of).stem().string() : wishes.display_name;
   if (name.find('/') != std::string::npos) {
     return fail(NRT_INVALID, "--display-name '{}' names a folder, so it has no /", name);
   }
@@ -138,10 +138,26 @@ Result<std::string> table_folder(const ViewWishes& wishes) {
 
 Result<std::string> write_parquet(Profile& profile, const Target& target, const ViewWishes& wishes,
                                   const std::optional<NeffFacts>& neff) {
-  NEURON_TRY(folder, table_folder(wishes));
+  NEURON_TRY(folder, table_folder(wishes, wishes.session));
   NEURON_TRY(tables, write_tables(profile, target.part, target.execution,
                                   {.folder = folder, .neff = neff}));
   return runtime::format("wrote {} tables into {}\n", tables, folder);
+}
+
+Result<Shown> view_session(const ViewWishes& wishes) {
+  if (wishes.format != "parquet" && wishes.format != "db") {
+    return fail(NRT_INVALID,
+                "the format '{}' is of a profile; of the session in '{}' there are tables: "
+                "--output-format parquet",
+                wishes.format, wishes.session_folder);
+  }
+  NEURON_TRY(session, Session::open(wishes.session_folder));
+  // "out/" and "out" are one folder.
+  const std::filesystem::path path = std::filesystem::absolute(wishes.session_folder + "/.");
+  NEURON_TRY(folder, table_folder(wishes, path.parent_path().string()));
+  NEURON_TRY(tables, write_session_tables(session, folder));
+  return Shown{.text = runtime::format("wrote {} tables into {}\n", tables, folder),
+               .warnings = {}};
 }
 
 }  // namespace
@@ -153,6 +169,7 @@ const std::vector<std::string>& view_formats() {
 }
 
 Result<Shown> view(const ViewWishes& wishes, const tools::Style& style) {
+  if (!wishes.session_folder.empty()) return view_session(wishes);
   NEURON_TRY(profile, Profile::open(wishes.session));
   NEURON_TRY(neff, read_neff(profile, wishes.neff));
   NEURON_TRY(target, target_of(profile, wishes));
