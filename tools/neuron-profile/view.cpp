@@ -123,10 +123,9 @@ const FileFormat* find_format(const std::string& name) {
   return nullptr;
 }
 
-// The folder that tables of a file or a folder go to.
+// The folder that tables of something go to; `of`: its name.
 Result<std::string> table_folder(const ViewWishes& wishes, const std::string& of) {
-  const std::string name =
-      wishes.display_name.empty() ? std::filesystem::path(of).stem().string() : wishes.display_name;
+  const std::string name = wishes.display_name.empty() ? of : wishes.display_name;
   if (name.find('/') != std::string::npos) {
     return fail(NRT_INVALID, "--display-name '{}' names a folder, so it has no /", name);
   }
@@ -138,14 +137,15 @@ Result<std::string> table_folder(const ViewWishes& wishes, const std::string& of
 
 Result<std::string> write_parquet(Profile& profile, const Target& target, const ViewWishes& wishes,
                                   const std::optional<NeffFacts>& neff) {
-  NEURON_TRY(folder, table_folder(wishes, wishes.session));
+  NEURON_TRY(folder, table_folder(wishes, std::filesystem::path(wishes.session).stem().string()));
   NEURON_TRY(tables, write_tables(profile, target.part, target.execution,
                                   {.folder = folder, .neff = neff}));
   return runtime::format("wrote {} tables into {}\n", tables, folder);
 }
 
 Result<Shown> view_session(const ViewWishes& wishes) {
-  if (wishes.format != "parquet" && wishes.format != "db") {
+  // The report, which is of a profile, is what a user gets who asks for nothing.
+  if (wishes.format != "parquet" && wishes.format != "db" && wishes.format != "report") {
     return fail(NRT_INVALID,
                 "the format '{}' is of a profile; of the session in '{}' there are tables: "
                 "--output-format parquet",
@@ -154,7 +154,7 @@ Result<Shown> view_session(const ViewWishes& wishes) {
   NEURON_TRY(session, Session::open(wishes.session_folder));
   // "out/" and "out" are one folder.
   const std::filesystem::path path = std::filesystem::absolute(wishes.session_folder + "/.");
-  NEURON_TRY(folder, table_folder(wishes, path.parent_path().string()));
+  NEURON_TRY(folder, table_folder(wishes, path.parent_path().filename().string()));
   NEURON_TRY(tables, write_session_tables(session, folder));
   return Shown{.text = runtime::format("wrote {} tables into {}\n", tables, folder),
                .warnings = {}};

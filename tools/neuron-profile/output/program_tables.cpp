@@ -52,6 +52,15 @@ std::string shape_text(const std::vector<uint64_t>& shape) {
   return text + "]";
 }
 
+// Whether a port of the model is one of this part. An older profile does not say.
+bool belongs_to(const Program& program, const PortInfo& port) {
+  const auto& all = program.variables;
+  return all.empty() || std::any_of(all.begin(), all.end(), [&](const Variable& variable) {
+           return variable.name == port.name &&
+                  (variable.kind == "input" || variable.kind == "output");
+         });
+}
+
 // A tensor's row, but for what only ports have.
 Result<void> end_tensor(TableWriter& to, const char* type, const Variable& tensor,
                         const TransferTables::Load& load) {
@@ -74,17 +83,17 @@ Result<void> end_tensor(TableWriter& to, const char* type, const Variable& tenso
   return to.end_row();
 }
 
-Result<void> write_tensors(const Program& program,
-                           const std::map<uint32_t, TransferTables::Load>& loads,
-                           TableSet& tables) {
+Result<void> write_tensors(const ProgramFacts& facts, TableSet& tables) {
+  const Program& program = facts.program;
   std::map<std::string, TransferTables::Load> by_name;
-  for (const auto& [variable, load] : loads) {
+  for (const auto& [variable, load] : facts.loads) {
     TransferTables::Load& sum = by_name[program.variables[variable].name];
     sum.bytes += load.bytes;
     sum.transfers += load.transfers;
   }
   return tables.write("TensorInfo", [&](TableWriter& to, const parquet::Table& t) -> Result<void> {
-    for (const PortInfo& port : program.ports) {
+    for (const PortInfo& port : facts.ports) {
+      if (!belongs_to(program, port)) continue;
       if (!port.format.empty()) to.set_text(t.field("format"), port.format);
       if (!port.type.empty()) to.set_text(t.field("shape"), shape_text(port.shape));
       to.set(t.field("pcore_idx"), program.part);
@@ -118,9 +127,10 @@ Result<void> write_queues(const Program& program, TableSet& tables) {
       });
 }
 
-Result<void> write_memory(const Program& program, TableSet& tables) {
+Result<void> write_memory(const ProgramFacts& facts, TableSet& tables) {
+  const Program& program = facts.program;
   uint64_t ports = 0;
-  for (const PortInfo& port : program.ports) ports += port.bytes;
+  for (const PortInfo& port : facts.ports) ports += belongs_to(program, port) ? port.bytes : 0;
   std::vector<std::pair<std::string, uint64_t>> uses = {{"Weights", program.weights_bytes},
                                                         {"IO", ports},
                                                         {"Scratchpad", program.temporary_bytes},
@@ -165,13 +175,11 @@ Result<void> make_table_folder(const std::string& folder) {
                        error.message());
 }
 
-Result<void> write_program(const Program& program, const std::optional<NeffFacts>& neff,
-                           const std::map<uint32_t, TransferTables::Load>& loads,
-                           TableSet& tables) {
-  NEURON_CHECK(write_neff(program, neff, tables));
-  NEURON_CHECK(write_tensors(program, loads, tables));
-  NEURON_CHECK(write_queues(program, tables));
-  return write_memory(program, tables);
+Result<void> write_program(const ProgramFacts& facts, TableSet& tables) {
+  NEURON_CHECK(write_neff(facts.program, facts.neff, tables));
+  NEURON_CHECK(write_tensors(facts, tables));
+  NEURON_CHECK(write_queues(facts.program, tables));
+  return write_memory(facts, tables);
 }
 
 Result<void> write_schema(TableSet& tables) {

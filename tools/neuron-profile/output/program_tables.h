@@ -8,6 +8,7 @@
 
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "tools/neuron-profile/output/table_set.h"
 #include "tools/neuron-profile/output/tables.h"
@@ -19,9 +20,15 @@ namespace neuron::profile {
 // this one. Other files stay: the folder is one that the user has named.
 Result<void> make_table_folder(const std::string& folder);
 
+struct ProgramFacts {
+  const Program& program;
+  const std::vector<PortInfo>& ports;  // of all parts of the model
+  const std::optional<NeffFacts>& neff;
+  const std::map<uint32_t, TransferTables::Load>& loads;
+};
+
 // NeffHeader, TensorInfo, DmaQueuesInfo, HbmUsageSummaryByType.
-Result<void> write_program(const Program& program, const std::optional<NeffFacts>& neff,
-                           const std::map<uint32_t, TransferTables::Load>& loads, TableSet& tables);
+Result<void> write_program(const ProgramFacts& facts, TableSet& tables);
 
 // The fields of all tables of the set and of this one.
 Result<void> write_schema(TableSet& tables);

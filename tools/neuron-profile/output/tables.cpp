@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-profile/output/tables.h"
 
+#include <map>
 #include <unordered_map>
 #include <vector>
 
@@ -213,11 +214,19 @@ Result<void> write_summary(const Profile& profile, uint32_t part, const Summary&
 }
 
 Result<void> write_opcodes(const Summary& summary, TableSet& tables) {
+  // Several opcodes have one name.
+  std::map<std::pair<std::string, std::string>, Totals> by_name;
+  for (const auto& [key, totals] : summary.opcodes) {
+    Totals& sum = by_name[{engine_name(key.first), opcode_name(key.second)}];
+    sum.count += totals.count;
+    sum.time += totals.time;
+    sum.active += totals.active;
+  }
   return tables.write(
       "OpcodeSummary", [&](TableWriter& to, const parquet::Table& t) -> Result<void> {
-        for (const auto& [key, totals] : summary.opcodes) {
-          to.set_text(t.field("engine"), engine_name(key.first));
-          to.set_text(t.field("opcode"), opcode_name(key.second));
+        for (const auto& [key, totals] : by_name) {
+          to.set_text(t.field("engine"), key.first);
+          to.set_text(t.field("opcode"), key.second);
           to.set(t.field("instruction_count"), static_cast<int64_t>(totals.count));
           to.set(t.field("instruction_time_ns"), ns(static_cast<int64_t>(totals.time)));
           to.set(t.field("active_time_ns"), ns(static_cast<int64_t>(totals.active)));
@@ -352,7 +361,11 @@ Result<size_t> write_tables(Profile& profile, uint32_t part, size_t execution,
   NEURON_CHECK(write_opcodes(summary, tables));
   NEURON_CHECK(write_streams(of.program, tables));
   NEURON_CHECK(write_metadata(profile, of, of.executions[execution], tables));
-  NEURON_CHECK(write_program(of.program, wishes.neff, events.transfers().loads(), tables));
+  NEURON_CHECK(write_program({.program = of.program,
+                              .ports = profile.parts()[0].program.ports,
+                              .neff = wishes.neff,
+                              .loads = events.transfers().loads()},
+                             tables));
   NEURON_CHECK(frames.write(tables));
   NEURON_CHECK(write_warnings(profile, tables));
   NEURON_CHECK(write_schema(tables));

@@ -294,7 +294,7 @@ Field parse(const std::string& word) {
                : type == "bool"  ? Type::kBoolean
                : type == "str[]" ? Type::kTexts
                                  : Type::kText;
-  field.type_name = type;
+  field.type_name = field.type == Type::kTexts ? "array of str" : type;
   field.description = "Not measured by this runtime.";
   for (const Meaning& meaning : kMeanings) {
     if (field.name == meaning.field) field.description = meaning.words;
