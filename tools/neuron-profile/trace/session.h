@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The files of an inspect session in a folder: what was recorded of calls and executions, samples of
-// the host, and device profiles.
+// The files of an inspect session in a folder: what was recorded of calls and executions, samples
+// of the host, and device profiles.
 //
 // Files are read piece by piece, each time that somebody visits them. Callers: tables of a session.
 // One thread. Fails: NRT_INVALID for a folder without trace_info.pb, and with the sentences of the
