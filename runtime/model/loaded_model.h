@@ -82,6 +82,14 @@ class LoadedModel final : private ScratchpadUser {
   // Addresses by the indices of the ring plan's packets; inputs and outputs are 0.
   const std::vector<uint64_t>& addresses() const { return addresses_; }
   uint64_t variable_size(uint32_t variable) const { return sizes_[variable]; }
+  // For profiles: names, kinds, and places in the core of those that lie there.
+  struct VariableName {
+    std::string name;
+    neff::VariableKind kind = neff::VariableKind::kTmpBuf;
+    uint64_t core_offset = 0;
+  };
+  const std::vector<VariableName>& variable_names() const { return names_; }
+  uint64_t temporary_bytes() const { return temporaries_ == nullptr ? 0 : temporaries_->size(); }
   const std::vector<neff::Semaphore>& semaphores() const { return semaphores_; }
   // For profiles.
   const neff::DebugInfo& debug() const { return debug_; }
@@ -164,7 +172,8 @@ class LoadedModel final : private ScratchpadUser {
   std::vector<ModelPort> ports_;
   RingPlan rings_;
   std::vector<uint64_t> addresses_;
-  std::vector<uint64_t> sizes_;  // of the variables
+  std::vector<uint64_t> sizes_;      // of the variables
+  std::vector<VariableName> names_;  // likewise
   std::vector<neff::Semaphore> semaphores_;
   std::vector<neff::Collective> operations_;
   Rank rank_;

@@ -59,6 +59,7 @@ class Loader {
     result_->operations_ = graph_.operations;
     for (const neff::Variable& variable : graph_.variables) {
       result_->sizes_.push_back(variable.size);
+      result_->names_.push_back({variable.name, variable.kind, variable.core_offset});
     }
     NEURON_TRY(streams, streams_of(graph_.operations, core_.place()));
     streams_ = std::move(streams);

@@ -17,6 +17,18 @@
 #include "driver/base/json_text.h"
 
 namespace neuron::ntff {
+
+struct ChunkHeader {
+  uint32_t kind = 0;
+  uint32_t flags = 0;
+  uint32_t part = 0;
+  uint32_t index = 0;
+  uint64_t stored = 0;  // bytes behind this header
+  uint32_t bytes = 0;   // of the contents
+  uint32_t crc32 = 0;   // of the contents
+};
+static_assert(sizeof(ChunkHeader) == 32);
+
 namespace {
 
 using runtime::fail;
@@ -37,17 +49,6 @@ struct FileHeader {
   uint64_t zero[2] = {};
 };
 static_assert(sizeof(FileHeader) == 32);
-
-struct ChunkHeader {
-  uint32_t kind = 0;
-  uint32_t flags = 0;
-  uint32_t part = 0;
-  uint32_t index = 0;
-  uint64_t stored = 0;  // bytes behind this header
-  uint32_t bytes = 0;   // of the contents
-  uint32_t crc32 = 0;   // of the contents
-};
-static_assert(sizeof(ChunkHeader) == 32);
 
 uint32_t checksum(std::span<const uint8_t> bytes) {
   return static_cast<uint32_t>(crc32_z(0, bytes.data(), bytes.size()));
@@ -289,22 +290,56 @@ Result<bool> TraceFileReader::skip(uint64_t bytes) {
   return true;
 }
 
-Result<std::optional<Chunk>> TraceFileReader::next(uint32_t kinds) {
-  uint64_t place = at_;
-  ChunkHeader header;
+Result<bool> TraceFileReader::find_header(uint32_t kinds, ChunkHeader& header) {
   // bounded: each turn passes over a chunk of the file.
   for (;;) {
-    place = at_;
+    begun_ = at_;
     NEURON_TRY(got, get(&header, sizeof(header)));
-    if (got == 0) return std::optional<Chunk>();
+    if (got == 0) return false;
     cut_ = got != sizeof(header);
-    if (cut_) return std::optional<Chunk>();
-    if ((kinds >> std::min(header.kind, 31u) & 1) != 0) break;
-    if (header.stored > kLargestChunk || header.kind == 0) break;  // refused below
+    if (cut_) return false;
+    if ((kinds >> std::min(header.kind, 31u) & 1) != 0) return true;
+    if (header.stored > kLargestChunk || header.kind == 0) return true;  // refused by contents_of()
     NEURON_TRY(whole, skip(header.stored));
     cut_ = !whole;
-    if (cut_) return std::optional<Chunk>();
+    if (cut_) return false;
   }
+}
+
+Result<std::optional<Chunk>> TraceFileReader::next(uint32_t kinds) {
+  ChunkHeader header;
+  NEURON_TRY(found, find_header(kinds, header));
+  if (!found) return std::optional<Chunk>();
+  return contents_of(header);
+}
+
+Result<std::optional<TraceFileReader::Found>> TraceFileReader::find(uint32_t kinds) {
+  ChunkHeader header;
+  NEURON_TRY(found, find_header(kinds, header));
+  if (!found) return std::optional<Found>();
+  const Found result{.kind = static_cast<ChunkKind>(header.kind),
+                     .place = {.part = header.part, .index = header.index},
+                     .at = begun_};
+  if (header.kind == 0 || header.stored > kLargestChunk) {
+    NEURON_CHECK(contents_of(header));  // says what is wrong
+  }
+  NEURON_TRY(whole, skip(header.stored));
+  cut_ = !whole;
+  if (cut_) return std::optional<Found>();
+  return std::optional<Found>(result);
+}
+
+Result<std::optional<Chunk>> TraceFileReader::chunk_at(uint64_t at) {
+  if (::lseek(file_.get(), static_cast<off_t>(at), SEEK_SET) < 0) {
+    return fail_with_errno(NRT_INVALID, errno, "the profile '{}' cannot be read at byte {}", path_,
+                           at);
+  }
+  at_ = at;
+  return next();
+}
+
+Result<std::optional<Chunk>> TraceFileReader::contents_of(const ChunkHeader& header) {
+  const uint64_t place = begun_;
   // A hole in a file reads as zeros, as many as its size says.
   if (header.kind == 0) {
     return fail(NRT_INVALID,

@@ -12,15 +12,15 @@
 //   kEntries    struct neuron_notification, as the device wrote them into one ring; rings from
 //               kCollectiveRing on are those of the CC cores
 //   kExecution  JSON: one execution, whose entries are all in front of this chunk; with "same_as"
-//   (from
-//               version 2 on), one whose entries and counts are those of that execution of the part
+//               (from version 2 on), one whose entries and counts are those of that execution
 //   kSystem     JSON: events and samples of a host (files of inspect sessions)
 //   kStream     JSON: the collectives of a CC core
 //   kNotes      struct StreamNote: what each instruction of a CC core is for
 //   kWaits      struct StreamWait: two for each instruction of a CC core
+//   kPackets    struct TracePacket: what lies in one ring of descriptors, which is that of the
+//               index (queue << 8 | DMA engine)
 //   kEnd        JSON: totals. A file without it was not ended, and is read up to where it ends.
-//   With
-//               "cut", it ends early, for this reason, behind its last whole execution.
+//               With "cut", it ends early, for this reason, behind its last whole execution.
 // A later version may add kinds, which older readers skip, and keys, which they ignore.
 // Callers: the runtime's profiles, neuron-profile. Thread-safe: one thread a file. Owns the file's
 // descriptor. Fails with NRT_INVALID and a sentence that names the file and the place in it.
@@ -42,6 +42,8 @@ struct z_stream_s;
 
 namespace neuron::ntff {
 
+struct ChunkHeader;
+
 inline constexpr uint32_t kVersion = 2;
 
 enum class ChunkKind : uint32_t {
@@ -55,6 +57,7 @@ enum class ChunkKind : uint32_t {
   kStream = 8,
   kNotes = 9,
   kWaits = 10,
+  kPackets = 11,
 };
 
 // The ring of CC core k of the core is kCollectiveRing + k.
@@ -96,6 +99,19 @@ struct StreamWait {
   uint32_t semaphore = 0;
   uint32_t reserved = 0;
   uint64_t bytes = 0;  // that the peer's message brings
+};
+
+// A packet of descriptors: what it reads and writes, one piece each. A ring holds its packets in
+// the order in which they move, and begins with the first one again behind the last.
+struct TracePacket {
+  static constexpr uint32_t kNone = UINT32_MAX;  // no variable, or more than one piece
+
+  uint32_t bytes = 0;     // that it reads
+  uint32_t from = kNone;  // index into "variables" of the model's chunk
+  uint32_t to = kNone;
+  uint32_t semaphore = kNone;  // that it adds 1 to instead
+  uint64_t from_offset = 0;    // in the variable
+  uint64_t to_offset = 0;
 };
 
 struct Chunk {
@@ -179,6 +195,16 @@ class TraceFileReader {
   // file that ends within a chunk ends before it, and is cut().
   runtime::Result<std::optional<Chunk>> next(uint32_t kinds = UINT32_MAX);
   bool cut() const { return cut_; }
+  // The same without its contents, which chunk_at() gives.
+  struct Found {
+    ChunkKind kind = ChunkKind::kModel;
+    ChunkPlace place;
+    uint64_t at = 0;  // byte of the file
+  };
+  runtime::Result<std::optional<Found>> find(uint32_t kinds);
+  // The chunk at a byte that find() has named. It is read wherever the file was read last, so that
+  // next() and find() need a rewind() behind it.
+  runtime::Result<std::optional<Chunk>> chunk_at(uint64_t at);
   // From the first chunk again.
   runtime::Result<void> rewind();
   uint32_t version() const { return version_; }
@@ -189,6 +215,9 @@ class TraceFileReader {
       : path_(std::move(path)), file_(std::move(file)) {}
   // False: the file ends before that.
   runtime::Result<bool> skip(uint64_t bytes);
+  // False: there is none behind the present place.
+  runtime::Result<bool> find_header(uint32_t kinds, ChunkHeader& header);
+  runtime::Result<std::optional<Chunk>> contents_of(const ChunkHeader& header);
   // Fewer than `size` only at the end of the file.
   runtime::Result<size_t> get(void* to, size_t size);
 
@@ -196,6 +225,7 @@ class TraceFileReader {
   base::FileDescriptor file_;
   uint32_t version_ = 0;
   uint64_t at_ = 0;
+  uint64_t begun_ = 0;  // where the last chunk begins
   bool cut_ = false;
   std::vector<uint8_t> stored_;
 };

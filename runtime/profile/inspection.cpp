@@ -27,6 +27,14 @@ Result<void> end(ntff::TraceFileWriter& file) {
   return file.finish();
 }
 
+// A core's share of the device's memory; 0 without a device.
+uint64_t hbm_of_core(const Session& session) {
+  const std::vector<Device*> devices = session.devices();
+  if (devices.empty()) return 0;
+  const ChipTable& chip = devices.front()->chip();
+  return chip.hbm_bytes / chip.cores_per_hbm;
+}
+
 }  // namespace
 
 Inspection::~Inspection() {
@@ -112,9 +120,10 @@ Result<void> Inspection::write_about() const {
   NEURON_TRY(file, ntff::TraceFileWriter::create(folder_ + "/trace_info.pb"));
   NEURON_CHECK(file.write(
       ChunkKind::kSystem, {},
-      format(R"({{"session_id":{},"instance_type":{},"pid":{},"begin_ns":{},"end_ns":{}}})",
+      format(R"({{"session_id":{},"instance_type":{},"pid":{},"begin_ns":{},"end_ns":{},)"
+             R"("hbm_bytes":{}}})",
              settings_.session_id, base::json_string(instance_type()), getpid(), begin_ns_,
-             TraceClock::now_ns())));
+             TraceClock::now_ns(), hbm_of_core(*session_))));
   return end(file);
 }
 

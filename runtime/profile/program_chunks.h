@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a reader of a profile must know of a loaded model: its chunks of kinds kModel, kCode and
-// kLines. Callers: ModelProfile, holding the turn of the core. Fails as the file does.
+// What a reader of a profile must know of a loaded model: its chunks of kinds kModel, kCode, kLines
+// and kPackets. Callers: ModelProfile, holding the turn of the core. Fails as the file does.
 #ifndef RUNTIME_PROFILE_PROGRAM_CHUNKS_H
 #define RUNTIME_PROFILE_PROGRAM_CHUNKS_H
 

@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 
+#include "driver/isa/instruction.h"
+#include "hw/address_map.h"
 #include "hw/isa.h"
 #include "hw/notification.h"
 #include "runtime/ntff/trace_file.h"
@@ -21,6 +23,44 @@ namespace {
 constexpr uint64_t kEvents = 10'000'000;
 constexpr double kMostSeconds = 30, kMostMebibytes = 512;
 
+constexpr uint32_t kInstructions = 3000;  // of each engine
+
+// Copies between tiles for each engine, and the packets of the rings.
+void write_code(ntff::TraceFileWriter& file) {
+  std::vector<uint8_t> code(size_t{kInstructions} * NEURON_INSTRUCTION_BYTES);
+  for (uint32_t pc = 0; pc < kInstructions; ++pc) {
+    isa::Instruction copy;
+    copy.opcode = NEURON_OP_TENSOR_COPY;
+    const auto tile = [](uint32_t base) {
+      isa::Operand operand{.base = base, .parts = 128, .dtype = NEURON_DTYPE_F32};
+      operand.space = NEURON_SPACE_SBUF;
+      operand.ndim = 1;
+      operand.size[0] = 128;
+      operand.step[0] = 1;
+      return operand;
+    };
+    copy.src0 = tile(pc % 64 * 512);
+    copy.dst = tile((pc + 32) % 64 * 512);
+    isa::encode(copy, isa::MutableBytes(reinterpret_cast<std::byte*>(code.data()) +
+                                            size_t{pc} * NEURON_INSTRUCTION_BYTES,
+                                        NEURON_INSTRUCTION_BYTES));
+  }
+  for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    (void)file.write(ntff::ChunkKind::kCode, {.part = 0, .index = engine}, code);
+  }
+  std::vector<ntff::TracePacket> packets(64);
+  for (uint32_t n = 0; n < packets.size(); ++n) {
+    packets[n] = {.bytes = 1024, .from = 0, .to = 1};
+    packets[n].from_offset = n * 1024;
+    packets[n].to_offset = n * 2 * NEURON_SBUF_PARTITION_STRIDE;
+  }
+  for (uint32_t engine = 0; engine < 16; ++engine) {
+    (void)file.write(
+        ntff::ChunkKind::kPackets, {.part = 0, .index = 1u << 8 | engine},
+        {reinterpret_cast<const uint8_t*>(packets.data()), packets.size() * sizeof(packets[0])});
+  }
+}
+
 // Instructions of three engines, transfers and changes of semaphores, in the order in which a
 // profile has them: a chunk of one ring and then one of the next.
 std::string write_profile(const std::string& path) {
@@ -28,7 +68,11 @@ std::string write_profile(const std::string& path) {
   auto file = ntff::TraceFileWriter::create(path);
   if (!file) return file.error().sentence;
   (void)file->write(ntff::ChunkKind::kModel, {},
-                    R"({"part":0,"name":"large","uuid":"00","hash":1,"generation":2})");
+                    R"({"part":0,"name":"large","uuid":"00","hash":1,"generation":2,)"
+                    R"("queues":[{"number":1,"name":"in","engines":16,"dynamic":false}],)"
+                    R"("variables":[{"name":"x","kind":"input","bytes":1048576},)"
+                    R"({"name":"tile","kind":"core","bytes":33554432}]})");
+  write_code(*file);
   std::vector<neuron_notification> entries;
   uint64_t time = 0;
   for (uint64_t at = 0, chunk = 0; at < kEvents; at += kOfChunk, ++chunk) {
@@ -39,7 +83,7 @@ std::string write_profile(const std::string& path) {
       time += 1000 + n % 7;
       neuron_notification entry{};
       entry.time = time;
-      entry.pc = static_cast<uint32_t>(n % 3000);
+      entry.pc = static_cast<uint32_t>(n % kInstructions);
       const uint32_t kind = slot == NEURON_NQ_SLOT_SEMAPHORE  ? NEURON_NK_SEMAPHORE
                             : slot == NEURON_NQ_SLOT_TRANSFER ? NEURON_NK_TRANSFER
                                                               : NEURON_NK_TRACE;

@@ -45,7 +45,7 @@ base::FileDescriptor packed(const uint8_t* data, size_t size) {
     const size_t length = std::min<size_t>(size - 4, data[2] | data[3] << 8);
     const bool written =
         writer
-            ->write(static_cast<ntff::ChunkKind>(data[0] % 11),
+            ->write(static_cast<ntff::ChunkKind>(data[0] % 12),
                     {.part = data[1] % 3u, .index = data[1] / 3u}, std::span(data + 4, length))
             .has_value();
     require(written, "a chunk is not written");
@@ -87,7 +87,7 @@ void show(profile::Profile& profile, uint32_t part, size_t execution) {
   (void)profile::write_detail_csv(profile, part, execution, "path", *sink);
   (void)profile::write_perfetto(profile, part, execution, *sink);
   (void)profile::write_page(profile, part, execution, *sink);
-  (void)profile::write_tables(profile, part, execution, tables_folder());
+  (void)profile::write_tables(profile, part, execution, {.folder = tables_folder(), .neff = {}});
 }
 
 }  // namespace

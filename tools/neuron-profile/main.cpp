@@ -69,6 +69,9 @@ void declare_view(tools::CommandLine& line, ViewWishes& wishes) {
   view.option("-s,--session-file", wishes.session, "profile to read")
       .value_name("FILE")
       .with_default();
+  view.option("-d,--session-dir", wishes.session_folder,
+              "folder of an inspect session, of which tables are written instead")
+      .value_name("FOLDER");
   view.option("-n,--neff-path", wishes.neff, "NEFF that it must be of").value_name("FILE");
   view.option("--output-format", wishes.format, "what is printed or written")
       .one_of(view_formats())

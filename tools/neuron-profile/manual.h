@@ -39,10 +39,14 @@ perfetto :: A trace for ui.perfetto.dev, by default ntff.pftrace. Events of the 
 own, number 64, which a snapshot pairs with the host's at the doorbell.
 
 parquet, db :: Tables of the published schema 7.4.0 in FOLDER/profiles/global/NAME@latest, or in the folder that
-`--output-file` names: Instruction, DmaPacketAggregated, SemaphoreUpdate, CcOp, CcInstruction, CcStream, OpcodeSummary, Summary, Metadata,
-ExecutionInfo, NeffHeader, Warning, and SchemaFields, which lists the fields of all. Tables of these names that
-an earlier view left in the folder go; other files stay. What no emulated core measures is null, or 0 or empty
-where the schema says that every row has it.
+`--output-file` names. A table has a file if it has rows: Instruction, AssemblyInstruction, ActiveTime, CoreBarriers,
+DmaPacketAggregated, DmaPacket, SemaphoreUpdate, Flow, CcOp, CcInstruction, CcStream; DmaUsage, DmaUsageSummary,
+HbmUsage, PendingDma, SbufUsage, SbufAllocation, PsumUsage; OpcodeSummary, Summary, HbmUsageSummaryByType; TensorInfo,
+DmaQueuesInfo, StackFrame and its names, KernelInstructions, KernelStackFrames; Metadata, ExecutionInfo, NeffHeader,
+Warning; and SchemaFields, which lists the fields of all that were written. With `--session-dir`:
+SystemProfileEvents, SystemProfileMetadata, CpuUsage, HostMemUsage, DeviceProfileList. Rows are in the order in
+which things ended. Tables of these names that an earlier view left in the folder go; other files stay. What no
+emulated core measures is null, or 0 or empty where the schema says that every row has it.
 
 csv :: One of these tables: `--table instruction`, `dma`, `semaphore`; `collective`, each run of a collective;
 `cc`, the instructions of collective cores; `link`, the transfers to other ranks (direction out) and the messages
@@ -77,6 +81,8 @@ there.)"}},
                    {"neuron-profile view -s profile.ntff --html", "a page with the timeline"},
                    {"neuron-profile view -s profile.ntff --output-format parquet --data-path .",
                     "tables for DuckDB and others, in profiles/global/profile@latest"},
+                   {"neuron-profile view -d output/trn1.2xlarge_pid_4711",
+                    "tables of an inspect session"},
                    {"neuron-profile compare before.ntff after.ntff --fail-above 2",
                     "what changed; fails if it got slower by more than 2 %"},
                    {"neuron-profile view -s profile.ntff --output-format summary-json",

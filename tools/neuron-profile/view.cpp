@@ -2,6 +2,8 @@
 #include "tools/neuron-profile/view.h"
 
 #include <filesystem>
+#include <optional>
+#include <span>
 
 #include "runtime/base/file.h"
 #include "runtime/neff/header.h"
@@ -11,6 +13,7 @@
 #include "tools/neuron-profile/output/page.h"
 #include "tools/neuron-profile/output/perfetto.h"
 #include "tools/neuron-profile/output/report.h"
+#include "tools/neuron-profile/output/session_tables.h"
 #include "tools/neuron-profile/output/tables.h"
 
 namespace neuron::profile {
@@ -48,14 +51,28 @@ Result<Target> target_of(const Profile& profile, const ViewWishes& wishes) {
   return Target{wishes.part, wishes.execution - 1};
 }
 
-Result<void> check_pair(const Profile& profile, const std::string& neff) {
-  if (neff.empty()) return {};
+// Of the NEFF that the profile is of; nothing if the user names none.
+Result<std::optional<NeffFacts>> read_neff(const Profile& profile, const std::string& neff) {
+  if (neff.empty()) return std::optional<NeffFacts>();
   NEURON_TRY(bytes, tools::read_file(neff));
   NEURON_TRY(header, neff::parse_header(bytes));
   std::string uuid;
   for (const uint8_t byte : header.uuid) uuid += runtime::format("{:02x}", byte);
   const std::string& expected = profile.parts()[0].program.uuid;
-  if (uuid == expected) return {};
+  // Of package version 1 a SHA-256, later an MD5.
+  const size_t hash_bytes = header.pkg_version == 1 ? header.hash.size() : 16;
+  if (uuid == expected) {
+    return std::optional(
+        NeffFacts{.hash = neff::hexadecimal(std::span(header.hash).first(hash_bytes)),
+                  .build_version = runtime::escaped(header.build_version),
+                  .header_bytes = header.header_size,
+                  .data_bytes = header.data_size,
+                  .major = header.version_major,
+                  .minor = header.version_minor,
+                  .package_version = header.pkg_version,
+                  .logical_cores = header.num_tpb,
+                  .physical_of_logical = header.effective_lnc()});
+  }
   return fail(NRT_INVALID,
               "'{}' is not the profile of '{}': the NEFF has the uuid {}, the profiled one {}",
               profile.path(), neff, uuid, expected);
@@ -106,19 +123,41 @@ const FileFormat* find_format(const std::string& name) {
   return nullptr;
 }
 
-Result<std::string> write_parquet(Profile& profile, const Target& target,
-                                  const ViewWishes& wishes) {
-  const std::string name = wishes.display_name.empty()
-                               ? std::filesystem::path(wishes.session).stem().string()
-                               : wishes.display_name;
+// The folder that tables of something go to; `of`: its name.
+Result<std::string> table_folder(const ViewWishes& wishes, const std::string& of) {
+  const std::string name = wishes.display_name.empty() ? of : wishes.display_name;
   if (name.find('/') != std::string::npos) {
     return fail(NRT_INVALID, "--display-name '{}' names a folder, so it has no /", name);
   }
   const std::string folder = !wishes.file.empty()
                                  ? wishes.file
                                  : wishes.data_path + "/profiles/global/" + name + "@latest";
-  NEURON_TRY(tables, write_tables(profile, target.part, target.execution, folder));
+  return folder;
+}
+
+Result<std::string> write_parquet(Profile& profile, const Target& target, const ViewWishes& wishes,
+                                  const std::optional<NeffFacts>& neff) {
+  NEURON_TRY(folder, table_folder(wishes, std::filesystem::path(wishes.session).stem().string()));
+  NEURON_TRY(tables, write_tables(profile, target.part, target.execution,
+                                  {.folder = folder, .neff = neff}));
   return runtime::format("wrote {} tables into {}\n", tables, folder);
+}
+
+Result<Shown> view_session(const ViewWishes& wishes) {
+  // The report, which is of a profile, is what a user gets who asks for nothing.
+  if (wishes.format != "parquet" && wishes.format != "db" && wishes.format != "report") {
+    return fail(NRT_INVALID,
+                "the format '{}' is of a profile; of the session in '{}' there are tables: "
+                "--output-format parquet",
+                wishes.format, wishes.session_folder);
+  }
+  NEURON_TRY(session, Session::open(wishes.session_folder));
+  // "out/" and "out" are one folder.
+  const std::filesystem::path path = std::filesystem::absolute(wishes.session_folder + "/.");
+  NEURON_TRY(folder, table_folder(wishes, path.parent_path().filename().string()));
+  NEURON_TRY(tables, write_session_tables(session, folder));
+  return Shown{.text = runtime::format("wrote {} tables into {}\n", tables, folder),
+               .warnings = {}};
 }
 
 }  // namespace
@@ -130,8 +169,9 @@ const std::vector<std::string>& view_formats() {
 }
 
 Result<Shown> view(const ViewWishes& wishes, const tools::Style& style) {
+  if (!wishes.session_folder.empty()) return view_session(wishes);
   NEURON_TRY(profile, Profile::open(wishes.session));
-  NEURON_CHECK(check_pair(profile, wishes.neff));
+  NEURON_TRY(neff, read_neff(profile, wishes.neff));
   NEURON_TRY(target, target_of(profile, wishes));
   Shown shown{.text = {}, .warnings = warnings(profile)};
   if (const FileFormat* format = find_format(wishes.page ? "html" : wishes.format)) {
@@ -142,7 +182,7 @@ Result<Shown> view(const ViewWishes& wishes, const tools::Style& style) {
     return shown;
   }
   if (wishes.format == "parquet" || wishes.format == "db") {
-    NEURON_TRY(written, write_parquet(profile, target, wishes));
+    NEURON_TRY(written, write_parquet(profile, target, wishes, neff));
     shown.text = std::move(written);
     return shown;
   }

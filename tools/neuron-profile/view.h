@@ -19,6 +19,7 @@ const std::vector<std::string>& view_formats();
 
 struct ViewWishes {
   std::string session = "profile.ntff";
+  std::string session_folder;  // of an inspect session, instead of a profile; empty: none
   std::string neff;
   std::string format = "report";
   std::string file;  // empty: what the format does by itself

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the Parquet files of a folder by the format's published definition, independently of the
 program that writes them, and prints them as one JSON object: {"TABLE": {"rows": N, "schema": {FIELD:
-TYPE}, "columns": {FIELD: [values]}}}. Uncompressed files, plain and dictionary encodings. Fails with a
-sentence on whatever the definition does not allow."""
+TYPE}, "columns": {FIELD: [values]}}}. Uncompressed files, plain and dictionary encodings, and lists of texts.
+Fails with a sentence on whatever the definition does not allow."""
 import json
 import pathlib
 import struct
@@ -98,7 +98,11 @@ def plain(kind, data, count):
     return list(struct.unpack(f"<{count}{form}", data))
 
 
-def chunk(data, meta, optional):
+LISTED = 3  # the level of a list's text: optional list, repeated element, optional text
+
+
+def chunk(data, meta, most):
+    """`most`: the level of a value that is there; 0 for a field that every row has."""
     kind, values, dictionary = meta[1], [], None
     begin = min(meta[9], meta.get(11, meta[9]))
     at, end = begin, begin + meta[7]
@@ -113,11 +117,17 @@ def chunk(data, meta, optional):
             dictionary = plain(kind, page, header[7][1])
             continue
         count, encoding = header[5][1], header[5][2]
-        levels, place = [1] * count, 0
-        if optional:
+        levels, repeats, place = [most] * count, [0] * count, 0
+        if most == LISTED:
             (size,) = struct.unpack_from("<I", page, 0)
-            levels, place = hybrid(page, 4, 4 + size, 1, count), 4 + size
-        present = sum(levels)
+            repeats, place = hybrid(page, 4, 4 + size, 1, count), 4 + size
+        if most:
+            (size,) = struct.unpack_from("<I", page, place)
+            levels = hybrid(page, place + 4, place + 4 + size, most.bit_length(), count)
+            place += 4 + size
+        if any(level > most for level in levels):
+            raise ValueError("a level beyond that of a value")
+        present = levels.count(most)
         if encoding == 8:
             width = page[place]
             found = [dictionary[n] for n in hybrid(page, place + 1, len(page), width, present)]
@@ -126,7 +136,13 @@ def chunk(data, meta, optional):
         else:
             raise ValueError(f"encoding {encoding}")
         rest = iter(found)
-        values += [next(rest) if level else None for level in levels]
+        for level, repeat in zip(levels, repeats, strict=True):
+            if most != LISTED:
+                values.append(next(rest) if level == most else None)
+            elif repeat:
+                values[-1].append(next(rest))
+            else:
+                values.append(None if level == 0 else [] if level == 1 else [next(rest) if level == most else None])
     if len(values) != meta[5]:
         raise ValueError(f"a chunk has {len(values)} values, and says {meta[5]}")
     return values
@@ -141,21 +157,33 @@ def read(path):
     meta = footer.struct()
     if footer.at != len(data) - 8:
         raise ValueError("bytes behind the footer's struct")
-    root, *fields = meta[2]
+    root, *elements = meta[2]
+    fields = []  # (name, path, element of the values, level of a value)
+    while elements:
+        field = elements.pop(0)
+        path, most = [field[4]], 0 if field[3] == 0 else 1
+        if 5 in field:  # a group: a list of texts
+            group, field = elements.pop(0), elements.pop(0)
+            if (most, group[3], group[5], field[3]) != (1, 2, 1, 1):
+                raise ValueError(f"{path} is no list of texts")
+            path, most = [*path, group[4], field[4]], LISTED
+        fields.append((path[0].decode(), path, field, most))
     if root[5] != len(fields):
         raise ValueError("the schema's root counts other fields than there are")
-    columns = {field[4].decode(): [] for field in fields}
+    columns = {name: [] for name, *_ in fields}
     for group in meta[4]:
-        for field, of in zip(fields, group[1], strict=True):
-            name = field[4].decode()
-            if of[3][3] != [field[4]] or of[3][1] != field[1]:
+        for (name, path, field, most), of in zip(fields, group[1], strict=True):
+            if of[3][3] != path or of[3][1] != field[1]:
                 raise ValueError(f"the chunk of {name} is of another field")
-            values = chunk(data, of[3], field[3] == 1)
+            values = chunk(data, of[3], most)
             if len(values) != group[3]:
                 raise ValueError(f"{name} has {len(values)} values in a group of {group[3]} rows")
             columns[name] += values
     names = ["bool", "i32", "i64", "", "f32", "f64", "str"]
-    schema = {f[4].decode(): names[f[1]] + ("" if f[3] else "!") for f in fields}
+    schema = {
+        name: "array of str" if most == LISTED else names[field[1]] + ("" if most else "!")
+        for name, _, field, most in fields
+    }
     return {"rows": meta[3], "schema": schema, "columns": columns}
 
 

@@ -239,6 +239,12 @@ std::vector<Metric> metrics_of(const Profile& profile, uint32_t part, const Summ
            ? 0
            : static_cast<double>(dma.bytes) / static_cast<double>(dma.descriptors));
   real("dma_transfer_time", seconds(s.dma_time));
+  real("dma_packet_time", seconds(s.dma_time));
+  count("dma_active_cycles", s.dma_active * clock.cycles / clock.picoseconds);
+  real("mbu_min_read_util_percent", total == 0
+                                        ? 0
+                                        : static_cast<double>(inputs + program.weights_bytes) /
+                                              (machine.hbm_bytes_per_second * total));
   count("dma_queue_count", s.queues.size());
   uint64_t made = 0, made_bytes = 0;
   for (const auto& [number, queue] : s.queues) {

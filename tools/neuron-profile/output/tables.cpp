@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-profile/output/tables.h"
 
-#include <algorithm>
-#include <filesystem>
 #include <map>
+#include <unordered_map>
 #include <vector>
 
 #include "tools/neuron-profile/analysis/summary.h"
 #include "tools/neuron-profile/output/detail.h"
+#include "tools/neuron-profile/output/instruction_tables.h"
+#include "tools/neuron-profile/output/program_tables.h"
 #include "tools/neuron-profile/output/report.h"
+#include "tools/neuron-profile/output/transfer_tables.h"
+#include "tools/neuron-profile/output/usage_tables.h"
 #include "tools/neuron-profile/parquet/table_writer.h"
 
 namespace neuron::profile {
@@ -16,50 +19,27 @@ namespace {
 
 using parquet::TableWriter;
 
-// Nanoseconds, rounded to the nearest; of any number, since a damaged file may have any.
-int64_t ns(int64_t ps) {
-  const int64_t rest = ps % 1000;
-  return ps / 1000 + (rest >= 500 ? 1 : rest <= -500 ? -1 : 0);
-}
-
 class Events final : public Visitor {
  public:
-  Events(const Program& program, uint64_t first, const std::string& folder,
-         const Collectives& collectives)
+  Events(const Program& program, const SourceFrames& frames, const Summary& summary,
+         const std::string& folder)
       : program_(program),
-        first_(first),
-        collectives_(collectives),
-        instructions_(parquet::table("Instruction"), folder),
-        transfers_(parquet::table("DmaPacketAggregated"), folder),
+        first_(summary.first),
+        collectives_(summary.collectives),
+        instructions_(program, frames, Origin{summary.first}, summary.total, folder),
+        transfers_(program, Origin{summary.first}, folder),
+        usage_(program, Origin{summary.first}, summary.total, folder),
+        packets_(program),
+        dependencies_([this](const Dependency& one) { flow(one); }),
         updates_(parquet::table("SemaphoreUpdate"), folder),
+        flows_(parquet::table("Flow"), folder),
         streams_(parquet::table("CcInstruction"), folder) {}
 
   void instruction(const InstructionEvent& e) override {
-    TableWriter& to = instructions_;
-    const auto [known, added] = known_.try_emplace({e.engine, e.pc});
-    if (added) {
-      const bool setup = program_.is_setup(e.engine, e.pc);
-      known->second = {to.known(engine_name(e.engine)), to.known(opcode_name(e.opcode)),
-                       to.known(program_.text(e.engine, e.pc, e.opcode)),
-                       to.known(program_.line(e.engine, e.debug)),
-                       to.known(std::string(engine_name(e.engine)) + (setup ? ": set-up" : ""))};
-    }
-    const int64_t begin = since_first(e.begin), end = since_first(e.end);
-    to.set(i_.begin, begin);
-    to.set(i_.end, end);
-    to.set(i_.duration, end - begin);
-    to.set_known(i_.engine, known->second.engine);
-    to.set_known(i_.track, known->second.track);
-    to.set(i_.core, program_.part);
-    to.set_known(i_.opcode, known->second.opcode);
-    to.set_known(i_.operands, known->second.text);
-    to.set(i_.id, static_cast<int64_t>(to.rows()));
-    to.set(i_.pc, program_.program_counter(e.engine, e.pc));
-    to.set(i_.wait, ns(static_cast<int64_t>(e.wait)));
-    to.set_known(i_.line, known->second.line);
-    to.set(i_.elements, e.elements);
-    if (e.speed > 1) to.set_text(i_.mode, e.speed == 2 ? "2x" : "4x");
-    keep(to.end_row());
+    const InstructionFacts& facts = facts_of_place(e.engine, e.pc);
+    dependencies_.instruction(e, instructions_.next_row());
+    instructions_.add(e, facts);
+    usage_.add(e, facts);
   }
 
   void stream_instruction(const StreamEvent& e) override {
@@ -79,83 +59,57 @@ class Events final : public Visitor {
   }
 
   void transfer(const TransferEvent& e) override {
-    TableWriter& to = transfers_;
-    const auto [known, added] = queues_.try_emplace(e.queue);
-    if (added) {
-      const Queue* queue = program_.queue(e.queue);
-      known->second = {to.known(program_.queue_name(e.queue)),
-                       to.known(queue == nullptr ? "unknown"
-                                : queue->dynamic ? "software_dynamic"
-                                                 : "data")};
-    }
-    const int64_t begin = since_first(e.begin), end = since_first(e.end);
-    const auto bytes = static_cast<int64_t>(e.bytes);
-    to.set(t_.begin, begin);
-    to.set(t_.end, end);
-    to.set(t_.duration, end - begin);
-    to.set(t_.id, static_cast<int64_t>(to.rows()));
-    to.set(t_.core, program_.part);
-    to.set(t_.block, e.dma_engine);
-    to.set(t_.queue, e.queue);
-    to.set_known(t_.queue_name, known->second.name);
-    to.set_known(t_.queue_type, known->second.type);
-    to.set_text(t_.op, opcode_name(e.opcode));
-    if (e.stream != kNoStream) to.set_text(t_.variable, variable_of(e));
-    to.set(t_.read, bytes);
-    to.set(t_.write, e.writes == 0 ? 0 : bytes);
-    to.set(t_.bytes, bytes);
-    to.set_real(t_.rate, e.end == e.begin ? 0
-                                          : static_cast<double>(e.bytes) * 1e12 /
-                                                static_cast<double>(e.end - e.begin));
-    to.set_text(t_.source, places_text(e.reads));
-    to.set_text(t_.dest, places_text(e.writes));
-    to.set_text(t_.semaphore, "-1");
-    keep(to.end_row());
+    const InstructionFacts& facts = facts_of_place(e.trigger, e.pc);
+    TransferTables::Detail detail;
+    detail.changes = dependencies_.changed_by(e);
+    detail.trigger = dependencies_.transfer(e, transfers_.next_row());
+    detail.block = facts.block;
+    if (e.stream != kNoStream) detail.collective = variable_of(e);
+    const std::vector<Packet>& packets = packets_.of(e, facts.row_bytes, detail.changes != kNoCell);
+    transfers_.add(e, detail, packets);
+    usage_.add(e, detail.trigger ? detail.trigger->end : e.begin, facts.block, packets);
   }
 
   void update(const UpdateEvent& e) override {
     TableWriter& to = updates_;
+    dependencies_.update(e);
     to.set(u_.time, since_first(e.time));
     to.set_text(u_.id, program_.cell(e.cell));
     to.set(u_.value, e.after);
     to.set_text(u_.source, update_source_text(program_, e));
     to.set(u_.core, program_.part);
-    keep(to.end_row());
+    if ((e.cell & 256) != 0) to.set_truth(u_.twice, e.before == e.after);
+    if (e.source < NEURON_CORE_ENGINES && e.operation != NEURON_UPDATE_NONE) {
+      constexpr const char* kNames[] = {"none",        "sem_inc",    "sem_dec", "sem_add_imm",
+                                        "sem_sub_imm", "sem_wr_imm", "evt_set", "evt_clr"};
+      to.set(u_.mode, e.operation);
+      to.set_text(u_.operation, kNames[e.operation & 7]);
+      to.set_text(u_.timing, e.at_complete ? "complete" : "read");
+    }
+    failure_.keep(to.end_row());
   }
 
-  Result<size_t> close() {
-    NEURON_CHECK(state_);
-    size_t tables = 0;
-    for (TableWriter* writer : {&instructions_, &transfers_, &updates_, &streams_}) {
-      NEURON_CHECK(writer->close());
-      tables += writer->rows() != 0 ? 1 : 0;
+  void gap(uint32_t slot, uint64_t) override {
+    if (slot == NEURON_NQ_SLOT_TRANSFER) packets_.lost();
+  }
+
+  const TransferTables& transfers() const { return transfers_; }
+  const Work& work() const { return instructions_.work(); }
+
+  Result<void> close(TableSet& tables) {
+    dependencies_.finish();
+    NEURON_CHECK(failure_.state());
+    NEURON_CHECK(instructions_.close(tables));
+    NEURON_CHECK(transfers_.close(tables));
+    NEURON_CHECK(usage_.close(tables));
+    for (TableWriter* writer : {&updates_, &flows_, &streams_}) {
+      NEURON_CHECK(tables.close(*writer));
     }
-    return tables;
+    return {};
   }
 
  private:
   // Places of the fields.
-  struct InstructionFields {
-    const parquet::Table& of = parquet::table("Instruction");
-    size_t begin = of.field("start_ts"), end = of.field("end_ts"),
-           duration = of.field("duration_ns"), engine = of.field("engine"),
-           track = of.field("timeline_track"), core = of.field("pcore_idx"),
-           opcode = of.field("opcode"), operands = of.field("operands"), id = of.field("id"),
-           pc = of.field("pc"), wait = of.field("evt_wait_time_ns"),
-           line = of.field("nki_source_location"), elements = of.field("tensor_elements"),
-           mode = of.field("performance_mode");
-  };
-  struct TransferFields {
-    const parquet::Table& of = parquet::table("DmaPacketAggregated");
-    size_t begin = of.field("start_ts"), end = of.field("end_ts"),
-           duration = of.field("duration_ns"), id = of.field("id"), core = of.field("pcore_idx"),
-           block = of.field("block_id"), queue = of.field("queue_idx"),
-           queue_name = of.field("queue_name"), queue_type = of.field("queue_type"),
-           op = of.field("op"), variable = of.field("variable"), read = of.field("read_bytes"),
-           write = of.field("write_bytes"), bytes = of.field("transfer_bytes"),
-           rate = of.field("throughput"), source = of.field("source"), dest = of.field("dest"),
-           semaphore = of.field("semaphore_id");
-  };
   struct StreamFields {
     const parquet::Table& of = parquet::table("CcInstruction");
     size_t begin = of.field("start_ts"), end = of.field("end_ts"),
@@ -166,14 +120,42 @@ class Events final : public Visitor {
   struct UpdateFields {
     const parquet::Table& of = parquet::table("SemaphoreUpdate");
     size_t time = of.field("timestamp"), id = of.field("id"), value = of.field("value"),
-           source = of.field("update_source"), core = of.field("pcore_idx");
+           source = of.field("update_source"), core = of.field("pcore_idx"),
+           twice = of.field("double_set_or_clear"), mode = of.field("update_mode"),
+           operation = of.field("update_operation_type"),
+           timing = of.field("update_trigger_timing");
   };
-  struct Known {
-    uint32_t engine, opcode, text, line, track;
+  struct FlowFields {
+    const parquet::Table& of = parquet::table("Flow");
+    size_t from = of.field("in_id"), to = of.field("out_id"), from_table = of.field("in_table"),
+           to_table = of.field("out_table"), kind = of.field("dependency_type"),
+           gap = of.field("gap_time");
   };
-  struct KnownQueue {
-    uint32_t name, type;
-  };
+
+  // What the code says of a place. A loop executes it many times.
+  const InstructionFacts& facts_of_place(unsigned engine, uint32_t pc) {
+    constexpr size_t kMostPlaces = 1u << 16;
+    if (facts_.size() >= kMostPlaces) facts_.clear();
+    const auto [known, added] = facts_.try_emplace(uint64_t{engine} << 32 | pc);
+    if (added) known->second = facts_of(program_, engine, pc);
+    return known->second;
+  }
+
+  void flow(const Dependency& one) {
+    TableWriter& to = flows_;
+    const auto table = [](bool transfer) {
+      return transfer ? "DmaPacketAggregated" : "Instruction";
+    };
+    to.set(g_.from, static_cast<int64_t>(one.from));
+    to.set(g_.to, static_cast<int64_t>(one.to));
+    to.set_text(g_.from_table, table(one.from_transfer));
+    to.set_text(g_.to_table, table(one.to_transfer));
+    to.set_text(g_.kind, one.kind == DependencyKind::kTrigger     ? "trigger"
+                         : one.kind == DependencyKind::kSemaphore ? "semaphore"
+                                                                  : "transfers");
+    to.set(g_.gap, ns(one.gap));
+    failure_.keep(to.end_row());
+  }
 
   // What a transfer of a collective is of: "all_reduce of 1024 float32 (add), to rank 1".
   std::string variable_of(const TransferEvent& e) const {
@@ -185,37 +167,46 @@ class Events final : public Visitor {
   }
 
   int64_t since_first(uint64_t time) const { return ns(static_cast<int64_t>(time - first_)); }
-  void keep(const Result<void>& result) {
-    if (state_ && !result) state_ = result;
-  }
+  void keep(const Result<void>& result) { failure_.keep(result); }
 
   const Program& program_;
   const uint64_t first_;
   const Collectives& collectives_;
-  TableWriter instructions_, transfers_, updates_, streams_;
-  const InstructionFields i_;
-  const TransferFields t_;
+  InstructionTables instructions_;
+  TransferTables transfers_;
+  UsageTables usage_;
+  Packets packets_;
+  Dependencies dependencies_;
+  TableWriter updates_, flows_, streams_;
   const UpdateFields u_;
+  const FlowFields g_;
   const StreamFields s_;
-  std::map<std::pair<unsigned, uint32_t>, Known> known_;
-  std::map<unsigned, KnownQueue> queues_;
-  Result<void> state_;
+  std::unordered_map<uint64_t, InstructionFacts> facts_;
+  FirstFailure failure_;
 };
 
-// A table that is small enough to be written at once: `fill` sets and ends its rows.
-template <class Fill>
-Result<size_t> write_small(const char* name, const std::string& folder, Fill&& fill) {
-  const parquet::Table& table = parquet::table(name);
-  TableWriter writer(table, folder);
-  NEURON_CHECK(fill(writer, table));
-  NEURON_CHECK(writer.close());
-  return writer.rows() != 0 ? 1 : 0;
-}
+// What the rows of the tables add up to.
+struct Counted {
+  Work work;
+  uint64_t rows = 0;
+};
 
-Result<size_t> write_summary(const Profile& profile, uint32_t part, const Summary& summary,
-                             const std::string& folder) {
-  return write_small("Summary", folder, [&](TableWriter& to, const parquet::Table& table) {
-    for (const Metric& metric : metrics_of(profile, part, summary)) {
+Result<void> write_summary(const Profile& profile, uint32_t part, const Summary& summary,
+                           const Counted& counted, TableSet& tables) {
+  const Work& work = counted.work;
+  std::vector<Metric> metrics = metrics_of(profile, part, summary);
+  const auto count = [&](const char* name, uint64_t value) {
+    metrics.push_back({name, static_cast<double>(value), true});
+  };
+  count("psum_read_bytes", work.psum_read);
+  count("psum_write_bytes", work.psum_write);
+  count("psum_read_sbuf_write_count", work.psum_to_sbuf_count);
+  count("psum_read_sbuf_write_bytes", work.psum_to_sbuf);
+  count("adjusted_hardware_flops", work.adjusted_flops);
+  count("adjusted_transpose_flops", work.adjusted_transpose_flops);
+  count("total_row_count", counted.rows);
+  return tables.write("Summary", [&](TableWriter& to, const parquet::Table& table) {
+    for (const Metric& metric : metrics) {
       for (size_t n = 0; n < table.fields.size(); ++n) {
         if (table.fields[n].name != metric.name) continue;
         if (table.fields[n].type == parquet::Type::kInt64) {
@@ -229,12 +220,20 @@ Result<size_t> write_summary(const Profile& profile, uint32_t part, const Summar
   });
 }
 
-Result<size_t> write_opcodes(const Summary& summary, const std::string& folder) {
-  return write_small(
-      "OpcodeSummary", folder, [&](TableWriter& to, const parquet::Table& t) -> Result<void> {
-        for (const auto& [key, totals] : summary.opcodes) {
-          to.set_text(t.field("engine"), engine_name(key.first));
-          to.set_text(t.field("opcode"), opcode_name(key.second));
+Result<void> write_opcodes(const Summary& summary, TableSet& tables) {
+  // Several opcodes have one name.
+  std::map<std::pair<std::string, std::string>, Totals> by_name;
+  for (const auto& [key, totals] : summary.opcodes) {
+    Totals& sum = by_name[{engine_name(key.first), opcode_name(key.second)}];
+    sum.count += totals.count;
+    sum.time += totals.time;
+    sum.active += totals.active;
+  }
+  return tables.write(
+      "OpcodeSummary", [&](TableWriter& to, const parquet::Table& t) -> Result<void> {
+        for (const auto& [key, totals] : by_name) {
+          to.set_text(t.field("engine"), key.first);
+          to.set_text(t.field("opcode"), key.second);
           to.set(t.field("instruction_count"), static_cast<int64_t>(totals.count));
           to.set(t.field("instruction_time_ns"), ns(static_cast<int64_t>(totals.time)));
           to.set(t.field("active_time_ns"), ns(static_cast<int64_t>(totals.active)));
@@ -248,9 +247,8 @@ Result<size_t> write_opcodes(const Summary& summary, const std::string& folder) 
       });
 }
 
-Result<size_t> write_collectives(const Program& program, const Summary& summary,
-                                 const std::string& folder) {
-  return write_small("CcOp", folder, [&](TableWriter& to, const parquet::Table& t) -> Result<void> {
+Result<void> write_collectives(const Program& program, const Summary& summary, TableSet& tables) {
+  return tables.write("CcOp", [&](TableWriter& to, const parquet::Table& t) -> Result<void> {
     for (const CollectiveRun& run : summary.collectives.runs) {
       const Collective& of = program.stream(run.stream)->collectives[run.collective];
       const auto since = [&](uint64_t time) {
@@ -289,24 +287,23 @@ Result<size_t> write_collectives(const Program& program, const Summary& summary,
   });
 }
 
-Result<size_t> write_streams(const Program& program, const std::string& folder) {
-  return write_small("CcStream", folder,
-                     [&](TableWriter& to, const parquet::Table& t) -> Result<void> {
-                       for (const Stream& stream : program.streams) {
-                         to.set(t.field("stream_id"), stream.number);
-                         to.set(t.field("stream_index"), stream.number);
-                         to.set_text(t.field("cc_core_ids"), std::to_string(stream.number));
-                         NEURON_CHECK(to.end_row());
-                       }
-                       return {};
-                     });
+Result<void> write_streams(const Program& program, TableSet& tables) {
+  return tables.write("CcStream", [&](TableWriter& to, const parquet::Table& t) -> Result<void> {
+    for (const Stream& stream : program.streams) {
+      to.set(t.field("stream_id"), stream.number);
+      to.set(t.field("stream_index"), stream.number);
+      to.set_text(t.field("cc_core_ids"), std::to_string(stream.number));
+      NEURON_CHECK(to.end_row());
+    }
+    return {};
+  });
 }
 
-Result<size_t> write_metadata(const Profile& profile, const Part& part, const Execution& execution,
-                              const std::string& folder) {
+Result<void> write_metadata(const Profile& profile, const Part& part, const Execution& execution,
+                            TableSet& tables) {
   const Program& program = part.program;
   const Machine machine = machine_of(program.generation);
-  return write_small("Metadata", folder, [&](TableWriter& to, const parquet::Table& t) {
+  return tables.write("Metadata", [&](TableWriter& to, const parquet::Table& t) {
     to.set_text(t.field("profile_schema_version"), parquet::kSchemaVersion);
     to.set(t.field("ntff_version"), ntff::kVersion);
     to.set(t.field("num_physical_cores"), static_cast<int64_t>(profile.parts().size()));
@@ -333,6 +330,7 @@ Result<size_t> write_metadata(const Profile& profile, const Part& part, const Ex
     to.set_real(t.field("neuroncore_clock_freq"), ghz(timing.others));
     to.set(t.field("ticks_per_nanosec"), 1000);
     to.set_text(t.field("runtime_version"), program.runtime_version);
+    if (!program.instance.empty()) to.set_text(t.field("instance_type"), program.instance);
     to.set(t.field("neuroncore_idx"), program.core);
     to.set(t.field("neuron_device_idx"), program.device);
     to.set_text(t.field("profile_name"), program.name);
@@ -341,113 +339,58 @@ Result<size_t> write_metadata(const Profile& profile, const Part& part, const Ex
   });
 }
 
-Result<size_t> write_execution(const Part& part, size_t index, const std::string& folder) {
+Result<void> write_execution(const Part& part, size_t index, uint64_t rows, TableSet& tables) {
   const Execution& execution = part.executions[index];
-  return write_small("ExecutionInfo", folder, [&](TableWriter& to, const parquet::Table& t) {
+  return tables.write("ExecutionInfo", [&](TableWriter& to, const parquet::Table& t) {
     to.set(t.field("execution_index"), static_cast<int64_t>(index));
     to.set_text(t.field("neff_name"), part.program.name);
     to.set(t.field("execution_start_ts"), static_cast<int64_t>(execution.begin_ns));
     to.set(t.field("execution_end_ts"), static_cast<int64_t>(execution.end_ns));
     to.set(t.field("num_subgraphs"), 1);
+    to.set(t.field("row_count"), static_cast<int64_t>(rows));
     return to.end_row();
   });
 }
 
-Result<size_t> write_neff(const Program& program, const std::string& folder) {
-  return write_small("NeffHeader", folder, [&](TableWriter& to, const parquet::Table& t) {
-    to.set_text(t.field("network_name"), program.name);
-    to.set_text(t.field("uuid"), program.uuid);
-    to.set_text(t.field("hash"), std::to_string(program.hash));
-    return to.end_row();
-  });
-}
-
-Result<size_t> write_warnings(const Profile& profile, const std::string& folder) {
+Result<void> write_warnings(const Profile& profile, TableSet& tables) {
   const std::string text = warnings(profile);
-  if (text.empty()) return 0;
-  return write_small("Warning", folder, [&](TableWriter& to, const parquet::Table& t) {
+  if (text.empty()) return {};
+  return tables.write("Warning", [&](TableWriter& to, const parquet::Table& t) {
     to.set_text(t.field("message"), text);
     to.set_text(t.field("category"), "dropped events");
     return to.end_row();
   });
 }
 
-Result<size_t> write_schema(const std::string& folder) {
-  return write_small("SchemaFields", folder,
-                     [](TableWriter& to, const parquet::Table& t) -> Result<void> {
-                       for (const parquet::Table& table : parquet::tables()) {
-                         for (const parquet::Field& field : table.fields) {
-                           to.set_text(t.field("table_name"), table.name);
-                           to.set_text(t.field("table_description"), table.description);
-                           to.set_text(t.field("field_name"), field.name);
-                           to.set_text(t.field("field_description"), field.description);
-                           to.set_text(t.field("field_type"), field.type_name);
-                           to.set_truth(t.field("field_required"), field.required);
-                           if (!field.unit.empty()) to.set_text(t.field("field_unit"), field.unit);
-                           NEURON_CHECK(to.end_row());
-                         }
-                       }
-                       return {};
-                     });
-}
-
-// NAME.parquet or NAME_NUMBER.parquet of a table.
-bool is_of_tables(const std::filesystem::path& file) {
-  if (file.extension() != ".parquet") return false;
-  std::string name = file.stem().string();
-  const size_t letters = name.find_last_not_of("0123456789");
-  if (letters != std::string::npos && letters + 1 < name.size() && name[letters] == '_') {
-    name.resize(letters);
-  }
-  const auto& tables = parquet::tables();
-  return std::any_of(tables.begin(), tables.end(),
-                     [&](const parquet::Table& table) { return table.name == name; });
-}
-
-// Tables of an earlier profile would be mixed with those of this one. Other files stay: the folder
-// is one that the user has named.
-Result<void> remove_tables(const std::string& folder) {
-  std::error_code error;
-  std::vector<std::filesystem::path> old;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (is_of_tables(entry.path())) old.push_back(entry.path());
-  }
-  for (const auto& file : old) {
-    if (!error) std::filesystem::remove(file, error);
-  }
-  if (!error) return {};
-  return runtime::fail(NRT_INVALID,
-                       "the tables of an earlier profile in '{}' cannot be removed: {}", folder,
-                       error.message());
-}
-
 }  // namespace
 
 Result<size_t> write_tables(Profile& profile, uint32_t part, size_t execution,
-                            const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    return runtime::fail(NRT_INVALID, "the folder '{}' for tables cannot be made: {}", folder,
-                         error.message());
-  }
-  NEURON_CHECK(remove_tables(folder));
+                            const TablesWishes& wishes) {
+  NEURON_CHECK(make_table_folder(wishes.folder));
+  TableSet tables(wishes.folder);
   const Part& of = profile.parts()[part];
   NEURON_TRY(summary, summarize(profile, part, execution));
-  Events events(of.program, summary.first, folder, summary.collectives);
-  NEURON_CHECK(profile.visit(part, execution, events));
-  NEURON_TRY(tables, events.close());
-  size_t count = tables;
-  for (auto&& written :
-       {write_summary(profile, part, summary, folder), write_opcodes(summary, folder),
-        write_collectives(of.program, summary, folder), write_streams(of.program, folder),
-        write_metadata(profile, of, of.executions[execution], folder),
-        write_execution(of, execution, folder), write_neff(of.program, folder),
-        write_warnings(profile, folder), write_schema(folder)}) {
-    NEURON_TRY(one, written);
-    count += one;
-  }
-  return count;
+  const SourceFrames frames(of.program);
+  Events events(of.program, frames, summary, wishes.folder);
+  NEURON_CHECK(profile.visit_in_order(part, execution, events));
+  NEURON_CHECK(events.close(tables));
+  NEURON_CHECK(write_collectives(of.program, summary, tables));
+  // The rows that these two count are those of what happened.
+  const uint64_t rows = tables.rows();
+  NEURON_CHECK(write_execution(of, execution, rows, tables));
+  NEURON_CHECK(write_summary(profile, part, summary, {events.work(), rows}, tables));
+  NEURON_CHECK(write_opcodes(summary, tables));
+  NEURON_CHECK(write_streams(of.program, tables));
+  NEURON_CHECK(write_metadata(profile, of, of.executions[execution], tables));
+  NEURON_CHECK(write_program({.program = of.program,
+                              .ports = profile.parts()[0].program.ports,
+                              .neff = wishes.neff,
+                              .loads = events.transfers().loads()},
+                             tables));
+  NEURON_CHECK(frames.write(tables));
+  NEURON_CHECK(write_warnings(profile, tables));
+  NEURON_CHECK(write_schema(tables));
+  return tables.names().size();
 }
 
 }  // namespace neuron::profile

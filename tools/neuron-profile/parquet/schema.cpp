@@ -138,6 +138,102 @@ constexpr TableText kTables[] = {
      "data_size:i64/bytes major_version:i64 minor_version:i64 package_version:str "
      "build_version:str cc_participant_count:i64 neuroncore_count:i64 "
      "logical_neuroncore_count:i64 pcore_count_per_lnc:i64"},
+    {"ActiveTime", "A time in which an engine does something: its instructions, joined.",
+     "start_ts!:i64/nanoseconds end_ts!:i64/nanoseconds engine!:str pcore_idx!:i64 "
+     "duration_ns!:i64/nanoseconds"},
+    {"AssemblyInstruction", "The instruction of the NEFF behind one executed instruction.",
+     "instruction_id!:i64 compiler_opcode!:str compiler_operands!:str compiler_pc!:i64"},
+    {"CoreBarriers", "A meeting of an engine with that of the other physical core.",
+     "start_ts!:i64/nanoseconds end_ts!:i64/nanoseconds duration_ns!:i64/nanoseconds "
+     "engine_name!:str id!:i64 semaphore!:i64 compiler_pc!:i64 compiler_opcode!:str "
+     "compiler_operands!:str pcore_idx:i64"},
+    {"DmaPacket", "One packet of descriptors of a transfer.",
+     "start_ts!:i64/nanoseconds end_ts!:i64/nanoseconds duration_ns!:i64/nanoseconds "
+     "pcore_idx:i64 id!:i64 packet_idx!:i32 packet_aggregation_id!:i64 engine_idx:i64 "
+     "read_bytes!:i64/bytes write_bytes!:i64/bytes transfer_bytes!:i64/bytes "
+     "throughput!:f32/bytes_per_second queue_type!:str variable:str queue_name:str "
+     "queue_idx:i64 crc!:i64"},
+    {"DmaQueuesInfo", "A queue on one DMA engine.",
+     "name!:str type!:str pcore_idx!:i64 idx!:i64 engine_idx!:i64 axi_port!:i64 "
+     "dram_channel!:i64"},
+    {"DmaUsage", "Bytes that DMA moves, at equal distances in time.",
+     "timestamp!:i64/nanoseconds current_throughput!:f32/bytes_per_second "
+     "total_transfer_bytes!:i64/bytes pcore_idx:i64"},
+    {"DmaUsageSummary", "DmaUsage, several rows together.",
+     "timestamp!:i64/nanoseconds pcore_idx!:i64 sum_current_throughput!:f64 "
+     "sum_total_transfer_bytes!:i64 max_total_transfer_bytes!:i64 count!:i64 "
+     "bucket_resolution_ns!:i64/nanoseconds"},
+    {"Flow", "What an instruction or a transfer had to wait for.",
+     "in_id!:i64 out_id!:i64 in_table!:str out_table!:str dependency_type:str "
+     "gap_time:i64/nanoseconds"},
+    {"HbmUsage", "Bytes that DMA reads and writes in HBM, at equal distances in time.",
+     "timestamp!:i64/nanoseconds current_throughput!:f32/bytes_per_second "
+     "total_transfer_bytes!:i64/bytes pcore_idx:i64"},
+    {"HbmUsageSummaryByType", "Memory of the program in HBM.",
+     "neuron_device_idx!:i64 neuroncore_idx!:i64 usage_type!:str usage_bytes!:i64/bytes"},
+    {"KernelInstructions", "An instruction of a kernel in Python, and its line.",
+     "kernel_instruction_name!:str stack_frame_id:i64 stack_frame_depth:i64 "
+     "iteration_variables_id:i64 iteration_variable_depth:i64 pcore_idx:i64 file_path:str "
+     "line_number:i64"},
+    {"KernelStackFrames", "A function of a kernel.",
+     "stack_frame_id!:i64 fully_qualified_function_name:str parent_stack_frame_id:i64 "
+     "pcore_idx:i64 file_path:str line_number:i64"},
+    {"PendingDma", "Transfers that were started and have not ended, at equal distances in time.",
+     "timestamp!:i64/nanoseconds value!:i32 pcore_idx:i64"},
+    {"PsumUsage", "How full PSUM is, at equal distances in time.",
+     "timestamp!:i64/nanoseconds avg_util_percent:f32/percent "
+     "bank_0_util_percent:f32/percent bank_1_util_percent:f32/percent "
+     "bank_2_util_percent:f32/percent bank_3_util_percent:f32/percent "
+     "bank_4_util_percent:f32/percent bank_5_util_percent:f32/percent "
+     "bank_6_util_percent:f32/percent bank_7_util_percent:f32/percent pcore_idx:i64"},
+    {"SbufAllocation", "A time in which bytes of a partition of SBUF hold what somebody reads.",
+     "start_ts!:i64/nanoseconds end_ts!:i64/nanoseconds start_address!:i64/bytes "
+     "end_address!:i64/bytes partition!:i64 op_source_type:str opcode:str operands:str "
+     "queue_name:str block_id:i64 tensor_name:str hlo_name:str pcore_idx:i64"},
+    {"SbufUsage", "How full SBUF is, at equal distances in time.",
+     "timestamp!:i64/nanoseconds avg_util_percent:f32/percent "
+     "partition_0_util_percent:f32/percent partition_32_util_percent:f32/percent "
+     "partition_64_util_percent:f32/percent partition_96_util_percent:f32/percent "
+     "pcore_idx:i64"},
+    {"StackFrame", "A place in the source that instructions come from.",
+     "id!:str file_location_id!:i32 parent_frame_id!:str"},
+    {"StackFrameFileLocation", "A line of a file.",
+     "id!:str file_name_id!:i32 function_name_id!:i32 line_number!:i32"},
+    {"StackFrameFileName", "A file of the source.", "id!:str name!:str"},
+    {"StackFrameFunctionName", "A function of the source.", "id!:str name!:str"},
+    {"TensorInfo", "An input, an output or a weight.",
+     "variable_name:str type:str format:str shape:str size:i64/bytes node:i64 pcore_idx:i64 "
+     "load_to_sbuf_avg_size_bytes:i64 load_to_sbuf_total_size_bytes:i64 "
+     "load_to_sbuf_dma_count:i64 load_to_sbuf_repeat_factor:f32"},
+    {"CpuUsage", "How busy a processor of the host was.",
+     "timestamp!:i64/nanoseconds util_percent!:f32/percent cpu_id!:str instance_id!:str "
+     "ultraserver_id:i64 ultraserver_instance_index:i64"},
+    {"DeviceProfileList", "A device profile of the session.",
+     "device_profile_name!:str instance_id!:str process_id!:i64 nc_id!:i64 session_id:i64 "
+     "model_id:i64"},
+    {"HostMemUsage", "Memory of the host that was used.",
+     "timestamp!:i64/nanoseconds used_bytes!:i64/bytes used_percent!:f32/percent "
+     "instance_id!:str ultraserver_id:i64 ultraserver_instance_index:i64"},
+    {"SystemProfileEvents", "A call or an execution of the session.",
+     "id!:i64 name!:str start_ts!:i64/nanoseconds end_ts!:i64/nanoseconds "
+     "duration_ns!:i64/nanoseconds trace_event_source!:str instance_id!:str process_id!:i64 "
+     "thread_id!:i64 nc_idx:i64 pcore_idx:i64 worker_gid:i64 flow_id:str[] "
+     "framework_stream_id:str extra_attributes_json:str"},
+    {"SystemProfileMetadata", "The session, one row.",
+     "first_ts!:str last_ts!:str first_ts_ns!:str last_ts_ns!:str ntff_version!:i64 "
+     "hbm_capacity_bytes!:i64/bytes"},
+    {"SystemProfileHbmUsage", "Memory in use of a stack of HBM, by what it is for.",
+     "timestamp!:i64/nanoseconds total_bytes!:i64/bytes generic_bytes!:i64/bytes "
+     "tensor_instructions_bytes!:i64/bytes scalar_instructions_bytes!:i64/bytes "
+     "gpsimd_instructions_bytes!:i64/bytes io_bytes!:i64/bytes dram_spill_bytes!:i64/bytes "
+     "weights_bytes!:i64/bytes profiler_buffers_bytes!:i64/bytes "
+     "scalar_table_bytes!:i64/bytes vector_instructions_bytes!:i64/bytes "
+     "sync_instructions_bytes!:i64/bytes shared_scratchpad_bytes!:i64/bytes "
+     "tensors_bytes!:i64/bytes ucode_lib_bytes!:i64/bytes gpsimd_stdio_bytes!:i64/bytes "
+     "collectives_bytes!:i64/bytes scratchpad_bytes!:i64/bytes "
+     "dma_rings_runtime_bytes!:i64/bytes dma_rings_spill_bytes!:i64/bytes "
+     "dma_rings_io_bytes!:i64/bytes dma_rings_collectives_bytes!:i64/bytes "
+     "unknown_bytes!:i64/bytes device_idx!:i64 hbm_idx!:i64 instance_id!:str"},
     {"Warning", "What the profile lacks.", "message!:str category!:str"},
     {"SchemaFields", "The fields of all tables, this one included.",
      "table_name!:str table_description!:str field_name!:str field_description!:str "
@@ -175,7 +271,7 @@ constexpr Meaning kMeanings[] = {
     {"source", "What was read: hbm, sbuf, host, peer."},
     {"dest", "What was written."},
     {"op", "The instruction that started it."},
-    {"block_id", "DMA engine."},
+    {"block_id", "Block of transfers, as the program numbers it."},
     {"value", "Value after the change."},
     {"update_source", "The engine, DMA queue or host that changed it."},
     {"operation", "all_reduce, all_gather, ..."},
@@ -197,6 +293,89 @@ constexpr Meaning kMeanings[] = {
     {"bus_bandwidth", "The same, times what each rank must send of a byte."},
     {"replica_group_id", "Number of the group among those of the model."},
     {"replica_group", "Ranks of the group."},
+    {"update_operation_type", "What an instruction asked for."},
+    {"update_trigger_timing", "Whether when it has read its inputs, or at its end."},
+    {"update_mode", "The operation as a number."},
+    {"double_set_or_clear", "An event that was so already."},
+    {"compiler_opcode", "As in the NEFF."},
+    {"compiler_operands", "As in the NEFF."},
+    {"compiler_pc", "Place in the NEFF's program of the engine."},
+    {"instruction_id", "Row of Instruction."},
+    {"kernel_instruction_name", "Engine and place, of a kernel in Python."},
+    {"stack_frame_ids", "Rows of StackFrame."},
+    {"sbuf_read_bytes", "Bytes that were read in SBUF."},
+    {"sbuf_write_bytes", "Bytes that were written in SBUF."},
+    {"psum_read_bytes", "Bytes that were read in PSUM."},
+    {"psum_write_bytes", "Bytes that were written in PSUM."},
+    {"psum_read_sbuf_write_bytes", "Bytes that were read in PSUM for a result in SBUF."},
+    {"performance_mode", "2x or 4x: how many times as fast because of its types."},
+    {"tensor_instruction_type", "REGULAR or TRANSPOSE."},
+    {"raw_flops", "Multiplications and additions."},
+    {"adjusted_flops", "The same, as many of bf16 as would take that long."},
+    {"flops_transpose", "Those that only move elements."},
+    {"adjusted_flops_transpose", "The same, as many of bf16 as would take that long."},
+    {"tensor_elements_transpose", "Elements of each partition, of a transposition."},
+    {"scalar_activation_fn", "Function of an activation."},
+    {"semaphore", "Where the cores meet."},
+    {"engine_name", "Tensor, Vector, Scalar, GpSimd or Sync."},
+    {"packet_idx", "Place in the transfer."},
+    {"packet_aggregation_id", "Row of DmaPacketAggregated."},
+    {"engine_idx", "DMA engine."},
+    {"variable", "What is moved: a variable of the NEFF, or a collective."},
+    {"semaphore_id", "What the transfer has changed at its end; -1: nothing."},
+    {"trigger", "Beginning of the instruction that started it."},
+    {"completion", "End of the instruction that started it."},
+    {"read_shape", "Pieces that are read, and bytes of each."},
+    {"read_offset", "Where the first lies in its variable."},
+    {"read_steps", "Bytes from one to the next."},
+    {"read_sbuf_partitions", "Partitions of SBUF that are read."},
+    {"read_num_sbuf_partitions", "How many these are."},
+    {"write_shape", "Pieces that are written, and bytes of each."},
+    {"write_offset", "Where the first lies in its variable."},
+    {"write_steps", "Bytes from one to the next."},
+    {"write_sbuf_partitions", "Partitions of SBUF that are written."},
+    {"write_num_sbuf_partitions", "How many these are."},
+    {"in_id", "Row of what was first."},
+    {"out_id", "Row of what waited for it."},
+    {"in_table", "Table of that row."},
+    {"out_table", "Table of that row."},
+    {"dependency_type", "trigger, semaphore, or transfers: an engine waited for its own."},
+    {"gap_time", "From the end of the one to the beginning of the other."},
+    {"current_throughput", "Since the row before, bytes a second."},
+    {"total_transfer_bytes", "Up to this time."},
+    {"sum_current_throughput", "Of the rows that this one stands for."},
+    {"sum_total_transfer_bytes", "Of the rows that this one stands for."},
+    {"max_total_transfer_bytes", "Of the rows that this one stands for."},
+    {"count", "How many rows this one stands for."},
+    {"bucket_resolution_ns", "From this row to the next."},
+    {"avg_util_percent", "Average of the others; a fraction of 1."},
+    {"start_address", "First byte in the partition."},
+    {"end_address", "Last byte in the partition."},
+    {"partition", "0, 32, 64 or 96: those that are looked at."},
+    {"op_source_type", "Who wrote: instruction or dma."},
+    {"tensor_name", "Tile or variable."},
+    {"usage_type", "What the memory is for."},
+    {"usage_bytes", "How much it is."},
+    {"name", "Name."},
+    {"type", "What it is: of a tensor IN, OUT or WEIGHT."},
+    {"shape", "Sizes of the dimensions."},
+    {"size", "Bytes."},
+    {"format", "Letters of the dimensions."},
+    {"variable_name", "Name of the tensor."},
+    {"file_path", "File of the source."},
+    {"line_number", "Line of the file."},
+    {"util_percent", "How busy it was since the sample before; a fraction of 1."},
+    {"cpu_id", "Number of the processor, or average."},
+    {"used_bytes", "Memory that was used."},
+    {"used_percent", "The same as a fraction of 1."},
+    {"instance_id", "Type of the instance."},
+    {"process_id", "Process."},
+    {"thread_id", "Thread."},
+    {"nc_idx", "Virtual core."},
+    {"flow_id", "Number of the execution that it belongs to."},
+    {"trace_event_source", "neuron_rt: the runtime; neuron_hw: a core."},
+    {"extra_attributes_json", "What else the event says."},
+    {"hbm_capacity_bytes", "A core's share of the device's memory."},
 };
 
 Field parse(const std::string& word) {
@@ -210,13 +389,14 @@ Field parse(const std::string& word) {
     field.unit = type.substr(slash + 1);
     type.resize(slash);
   }
-  field.type = type == "i64"    ? Type::kInt64
-               : type == "i32"  ? Type::kInt32
-               : type == "f32"  ? Type::kFloat
-               : type == "f64"  ? Type::kDouble
-               : type == "bool" ? Type::kBoolean
-                                : Type::kText;
-  field.type_name = type;
+  field.type = type == "i64"     ? Type::kInt64
+               : type == "i32"   ? Type::kInt32
+               : type == "f32"   ? Type::kFloat
+               : type == "f64"   ? Type::kDouble
+               : type == "bool"  ? Type::kBoolean
+               : type == "str[]" ? Type::kTexts
+                                 : Type::kText;
+  field.type_name = field.type == Type::kTexts ? "array of str" : type;
   field.description = "Not measured by this runtime.";
   for (const Meaning& meaning : kMeanings) {
     if (field.name == meaning.field) field.description = meaning.words;

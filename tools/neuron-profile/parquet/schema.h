@@ -17,7 +17,7 @@ namespace neuron::profile::parquet {
 
 inline constexpr const char* kSchemaVersion = "7.4.0";
 
-enum class Type : uint8_t { kBoolean, kInt32, kInt64, kFloat, kDouble, kText };
+enum class Type : uint8_t { kBoolean, kInt32, kInt64, kFloat, kDouble, kText, kTexts };
 
 struct Field {
   std::string name, type_name, unit, description;

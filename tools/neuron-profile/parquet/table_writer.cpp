@@ -16,7 +16,12 @@ constexpr std::string_view kMagic = "PAR1";
 constexpr int kDataPage = 0, kDictionaryPage = 2;
 constexpr int kPlain = 0, kRunLength = 3, kByDictionary = 8;
 constexpr int kUncompressed = 0;
-constexpr int kRequired = 0, kOptional = 1;
+constexpr int kRequired = 0, kOptional = 1, kRepeated = 2;
+constexpr int kUtf8 = 0, kList = 3;  // kinds of contents
+// What a list without a list is, and what one with a text: nothing, and all of optional list,
+// repeated element and optional text.
+constexpr uint8_t kOfList = 3;
+constexpr size_t kMostTexts = 1u << 16;  // that are kept from one group to the next
 
 int physical(Type type) {
   switch (type) {
@@ -31,6 +36,7 @@ int physical(Type type) {
     case Type::kDouble:
       return 5;
     case Type::kText:
+    case Type::kTexts:
       return 6;
   }
   return 2;
@@ -91,6 +97,7 @@ void TableWriter::put_default(Column& column, Type type) {
       append(column.plain, uint64_t{0});
       break;
     case Type::kText:
+    case Type::kTexts:
       break;  // by the caller, as it needs the dictionary
   }
 }
@@ -173,12 +180,13 @@ Result<void> TableWriter::close() {
   return file_ ? finish_file() : Result<void>();
 }
 
-std::string TableWriter::levels_of(const Column& column) const {
+// `present`: the level of a row with a value; it takes a byte.
+std::string TableWriter::levels_of(const Column& column, uint8_t present) const {
   std::string runs;
   for (size_t n = 0; n < column.runs.size(); ++n) {
     if (column.runs[n] == 0) continue;
     varint(runs, uint64_t{column.runs[n]} << 1);
-    runs += n % 2 == 0 ? '\1' : '\0';
+    runs += n % 2 == 0 ? static_cast<char>(present) : '\0';
   }
   std::string out;
   append(out, static_cast<uint32_t>(runs.size()));
@@ -217,7 +225,8 @@ TableWriter::Chunk TableWriter::write_column(size_t field) {
   Column& column = columns_[field];
   reach(column, field);
   const Field& of = table_.fields[field];
-  const bool by_dictionary = of.type == Type::kText && !column.dictionary.empty();
+  const bool list = of.type == Type::kTexts;
+  const bool by_dictionary = !column.dictionary.empty();
   Chunk chunk;
   const uint64_t begin = at_;
   if (by_dictionary) {
@@ -240,7 +249,16 @@ TableWriter::Chunk TableWriter::write_column(size_t field) {
     chunk.dictionary = at_;
     write_page(header, words);
   }
-  std::string page = of.required ? std::string() : levels_of(column);
+  std::string page;
+  if (list) {
+    // No row repeats a list's element.
+    std::string once;
+    varint(once, uint64_t{column.rows} << 1);
+    once += '\0';
+    append(page, static_cast<uint32_t>(once.size()));
+    page += once;
+  }
+  if (!of.required) page += levels_of(column, list ? kOfList : 1);
   if (by_dictionary) {
     page += indices_of(column);
   } else if (of.type == Type::kBoolean) {
@@ -289,34 +307,57 @@ Result<void> TableWriter::write_group() {
   file_rows_ += group_rows_;
   group_rows_ = 0;
   groups_.push_back(std::move(group));
+  if (texts_.size() > kMostTexts) forget_texts();
   return groups_.size() < kGroupsOfFile ? Result<void>() : finish_file();
+}
+
+void TableWriter::forget_texts() {
+  texts_.clear();
+  numbers_.clear();
+  places_.assign(table_.fields.size(), {});
+  ++epoch_;
 }
 
 std::string TableWriter::footer() const {
   Thrift out;
   out.begin_element();
   out.number(1, 1);
-  out.begin_list(2, table_.fields.size() + 1, Thrift::kStruct);
+  size_t elements = table_.fields.size() + 1;
+  for (const Field& field : table_.fields) elements += field.type == Type::kTexts ? 2 : 0;
+  out.begin_list(2, elements, Thrift::kStruct);
   out.begin_element();
   out.text(4, "schema");
   out.number(5, static_cast<int64_t>(table_.fields.size()));
   out.end();
+  const auto group = [&](const std::string& name, int repetition, bool list) {
+    out.begin_element();
+    out.number(3, repetition);
+    out.text(4, name);
+    out.number(5, 1);
+    if (list) out.number(6, kList);
+    out.end();
+  };
   for (const Field& field : table_.fields) {
+    const bool list = field.type == Type::kTexts;
+    if (list) {
+      group(field.name, kOptional, true);
+      group("list", kRepeated, false);
+    }
     out.begin_element();
     out.number(1, physical(field.type));
     out.number(3, field.required ? kRequired : kOptional);
-    out.text(4, field.name);
-    if (field.type == Type::kText) out.number(6, 0);  // UTF-8
+    out.text(4, list ? "element" : field.name);
+    if (list || field.type == Type::kText) out.number(6, kUtf8);
     out.end();
   }
   out.number(3, static_cast<int64_t>(file_rows_), Thrift::kInt64);
   out.begin_list(4, groups_.size(), Thrift::kStruct);
-  for (const Group& group : groups_) {
+  for (const Group& rows : groups_) {
     out.begin_element();
-    out.begin_list(1, group.chunks.size(), Thrift::kStruct);
+    out.begin_list(1, rows.chunks.size(), Thrift::kStruct);
     uint64_t bytes = 0;
-    for (size_t n = 0; n < group.chunks.size(); ++n) {
-      const Chunk& chunk = group.chunks[n];
+    for (size_t n = 0; n < rows.chunks.size(); ++n) {
+      const Chunk& chunk = rows.chunks[n];
       bytes += chunk.bytes;
       out.begin_element();
       out.number(2, 0, Thrift::kInt64);
@@ -324,8 +365,13 @@ std::string TableWriter::footer() const {
       out.number(1, physical(table_.fields[n].type));
       out.begin_list(2, 3, Thrift::kInt32);
       for (const int encoding : {kPlain, kRunLength, kByDictionary}) out.zigzag(encoding);
-      out.begin_list(3, 1, Thrift::kBinary);
+      const bool list = table_.fields[n].type == Type::kTexts;
+      out.begin_list(3, list ? 3 : 1, Thrift::kBinary);
       out.plain_text(table_.fields[n].name);
+      if (list) {
+        out.plain_text("list");
+        out.plain_text("element");
+      }
       out.number(4, kUncompressed);
       out.number(5, chunk.values, Thrift::kInt64);
       out.number(6, static_cast<int64_t>(chunk.bytes), Thrift::kInt64);
@@ -338,7 +384,7 @@ std::string TableWriter::footer() const {
       out.end();
     }
     out.number(2, static_cast<int64_t>(bytes), Thrift::kInt64);
-    out.number(3, group.rows, Thrift::kInt64);
+    out.number(3, rows.rows, Thrift::kInt64);
     out.end();
   }
   out.text(6, "neuron-profile");

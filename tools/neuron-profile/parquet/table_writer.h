@@ -4,11 +4,11 @@
 //
 // Concepts: a row is begun by set(), field by field, and ended by end_row(). A field that was not
 // set is null, or 0 or empty where every row must have it. kRowsOfGroup rows are written together,
-// column by column: numbers plainly, texts through a dictionary of the group. Nothing is
-// compressed. With more than kGroupsOfFile groups the table goes on in NAME_1.parquet,
-// NAME_2.parquet ... Callers: the tables of a profile, one thread. Owns the files. Fails:
-// NRT_INVALID for a file that cannot be made, NRT_RESOURCE for one that cannot be written; the
-// first failure stays.
+// column by column: numbers plainly, texts through a dictionary of the group. A field of type
+// kTexts, a list, has one text or is null. Nothing is compressed. With more than kGroupsOfFile
+// groups the table goes on in NAME_1.parquet, NAME_2.parquet ... Callers: the tables of a profile,
+// one thread. Owns the files. Fails: NRT_INVALID for a file that cannot be made, NRT_RESOURCE for
+// one that cannot be written; the first failure stays.
 #ifndef TOOLS_NEURON_PROFILE_PARQUET_TABLE_WRITER_H
 #define TOOLS_NEURON_PROFILE_PARQUET_TABLE_WRITER_H
 
@@ -32,8 +32,10 @@ class TableWriter {
   // Files of this table in a folder that exists.
   TableWriter(const Table& table, std::string folder);
 
-  // A number for a text that is set often; it is good for this writer.
+  // A number for a text that is set often; it is good for this writer while epoch() stays: behind a
+  // group with very many texts all are forgotten.
   uint32_t known(std::string_view text);
+  uint32_t epoch() const { return epoch_; }
 
   // The type must be the field's.
   void set(size_t field, int64_t value);
@@ -45,6 +47,7 @@ class TableWriter {
   // Writes the rest. A table without rows has no file.
   runtime::Result<void> close();
   uint64_t rows() const { return rows_; }
+  const Table& table() const { return table_; }
 
  private:
   // Rows of one field in the present group.
@@ -71,8 +74,9 @@ class TableWriter {
   void note(Column& column, bool present, uint32_t count);
   void put_default(Column& column, Type type);
   runtime::Result<void> write_group();
+  void forget_texts();
   Chunk write_column(size_t field);
-  std::string levels_of(const Column& column) const;
+  std::string levels_of(const Column& column, uint8_t present) const;
   std::string indices_of(const Column& column) const;
   void write_page(const Thrift& header, const std::string& bytes);
   runtime::Result<void> finish_file();
@@ -87,6 +91,7 @@ class TableWriter {
   std::vector<Group> groups_;
   std::vector<std::string> texts_;
   std::unordered_map<std::string, uint32_t> numbers_;
+  uint32_t epoch_ = 0;
   // Of each column: place of a text in the dictionary of the present group, or 0; else 1 more.
   std::vector<std::vector<uint32_t>> places_;
   uint32_t group_rows_ = 0;

@@ -11,6 +11,7 @@
 #include <boost/json/value.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/base/error.h"
 
@@ -42,6 +43,17 @@ inline const boost::json::array& list_in(const boost::json::object& object, std:
   const boost::json::value* value = object.if_contains(key);
   const boost::json::array* list = value != nullptr ? value->if_array() : nullptr;
   return list != nullptr ? *list : kEmpty;
+}
+
+// The numbers of a list; others are left out.
+inline std::vector<uint64_t> numbers_in(const boost::json::object& object, std::string_view key) {
+  std::vector<uint64_t> numbers;
+  for (const boost::json::value& item : list_in(object, key)) {
+    if (const int64_t* number = item.if_int64(); number != nullptr && *number >= 0) {
+      numbers.push_back(static_cast<uint64_t>(*number));
+    }
+  }
+  return numbers;
 }
 
 // Calls `use` with each object of a list.

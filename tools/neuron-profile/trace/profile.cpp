@@ -147,7 +147,9 @@ class Decoder {
                      .pc = source == NEURON_ENGINE_DMA ? 0 : entry.pc,
                      .source = source,
                      .dma_engine = static_cast<uint8_t>(dma >> 8 & 0xF),
-                     .queue = static_cast<uint8_t>(dma & 0xF)});
+                     .queue = static_cast<uint8_t>(dma & 0xF),
+                     .operation = static_cast<uint8_t>(entry.word >> NEURON_NW_CODE_SHIFT & 7),
+                     .at_complete = (entry.word >> NEURON_NW_CODE_SHIFT & 8) != 0});
   }
 
   Visitor& visitor_;
@@ -173,7 +175,8 @@ Result<Profile> Profile::read(base::FileDescriptor descriptor, std::string path)
 
 Result<void> Profile::check_size(const Chunk& chunk) {
   const bool code = chunk.kind == ChunkKind::kCode || chunk.kind == ChunkKind::kLines ||
-                    chunk.kind == ChunkKind::kNotes || chunk.kind == ChunkKind::kWaits;
+                    chunk.kind == ChunkKind::kNotes || chunk.kind == ChunkKind::kWaits ||
+                    chunk.kind == ChunkKind::kPackets;
   if (code) code_bytes_ += chunk.bytes.size();
   const size_t most =
       code                                                                   ? kMostCode
@@ -241,7 +244,8 @@ Result<void> Profile::scan() {
     }
     const bool known = chunk.kind == ChunkKind::kExecution || chunk.kind == ChunkKind::kCode ||
                        chunk.kind == ChunkKind::kLines || chunk.kind == ChunkKind::kStream ||
-                       chunk.kind == ChunkKind::kNotes || chunk.kind == ChunkKind::kWaits;
+                       chunk.kind == ChunkKind::kNotes || chunk.kind == ChunkKind::kWaits ||
+                       chunk.kind == ChunkKind::kPackets;
     if (!known) continue;
     if (chunk.place.part >= parts_.size()) {
       return fail(NRT_INVALID,
@@ -259,6 +263,14 @@ Result<void> Profile::scan() {
     if (chunk.kind == ChunkKind::kStream || chunk.kind == ChunkKind::kNotes ||
         chunk.kind == ChunkKind::kWaits) {
       NEURON_CHECK(take_stream(part.program, chunk));
+      continue;
+    }
+    if (chunk.kind == ChunkKind::kPackets) {
+      std::vector<ntff::TracePacket>& ring = part.program.packets[chunk.place.index];
+      ring.resize(chunk.bytes.size() / sizeof(ntff::TracePacket));
+      if (!ring.empty()) {
+        std::memcpy(ring.data(), chunk.bytes.data(), ring.size() * sizeof(ntff::TracePacket));
+      }
       continue;
     }
     if (chunk.place.index >= part.program.engines.size()) continue;
@@ -307,6 +319,32 @@ Result<void> Profile::visit(uint32_t part, size_t execution, Visitor& visitor) {
     }
   }
   return {};
+}
+
+Result<RingMerge> Profile::rings_of(uint32_t part, size_t execution) {
+  execution = parts_[part].executions[execution].events;
+  NEURON_CHECK(file_.rewind());
+  RingMerge rings(file_);
+  // bounded: each turn passes over a chunk of the file.
+  for (size_t index = 0; index <= execution;) {
+    NEURON_TRY(found,
+               file_.find(ntff::only(ChunkKind::kExecution) | ntff::only(ChunkKind::kEntries)));
+    if (!found) break;
+    if (found->place.part != part) continue;
+    if (found->kind == ChunkKind::kExecution) {
+      ++index;
+    } else if (index == execution) {
+      rings.add(found->place.index, found->at);
+    }
+  }
+  return rings;
+}
+
+Result<void> Profile::visit_in_order(uint32_t part, size_t execution, Visitor& visitor) {
+  NEURON_TRY(rings, rings_of(part, execution));
+  Decoder decoder(visitor);
+  return rings.run(
+      [&](uint32_t slot, const neuron_notification& entry) { decoder.take(slot, entry); });
 }
 
 }  // namespace neuron::profile

@@ -17,6 +17,7 @@
 
 #include "hw/notification.h"
 #include "tools/neuron-profile/trace/program.h"
+#include "tools/neuron-profile/trace/ring_merge.h"
 
 namespace neuron::profile {
 
@@ -81,6 +82,8 @@ struct UpdateEvent {
   uint8_t source = 0;  // enum neuron_engine; NEURON_ENGINE_DMA: dma_engine and queue say which
   uint8_t dma_engine = 0;
   uint8_t queue = 0;
+  uint8_t operation = 0;  // enum neuron_update_operation, of an engine's instruction
+  bool at_complete = false;
 };
 
 class Visitor {
@@ -129,11 +132,15 @@ class Profile {
 
   // Events of the execution with this index of the part.
   Result<void> visit(uint32_t part, size_t execution, Visitor& visitor);
+  // The same in the order of their times, those of all rings together: an instruction and a
+  // transfer when they end. Holds a chunk of each ring.
+  Result<void> visit_in_order(uint32_t part, size_t execution, Visitor& visitor);
 
  private:
   explicit Profile(ntff::TraceFileReader file) : file_(std::move(file)) {}
   Result<void> scan();
   Result<void> check_size(const ntff::Chunk& chunk);
+  Result<RingMerge> rings_of(uint32_t part, size_t execution);
   Result<void> take_stream(Program& program, const ntff::Chunk& chunk);
 
   ntff::TraceFileReader file_;

@@ -39,6 +39,7 @@ Result<Program> Program::parse(std::string_view document) {
   program.name = text_in(*object, "name");
   program.uuid = text_in(*object, "uuid");
   program.runtime_version = text_in(*object, "runtime");
+  program.instance = text_in(*object, "instance");
   program.hash = number_in(*object, "hash");
   program.generation =
       static_cast<unsigned>(std::clamp<uint64_t>(number_in(*object, "generation"), 2, 4));
@@ -63,9 +64,16 @@ Result<Program> Program::parse(std::string_view document) {
          static_cast<uint32_t>(number_in(item, "engines")), truth_in(item, "dynamic")});
   });
   each_in(*object, "ports", [&](const json::object& item) {
-    program.ports.push_back(
-        {text_in(item, "name"), truth_in(item, "output"), number_in(item, "bytes")});
+    program.ports.push_back({text_in(item, "name"), truth_in(item, "output"),
+                             number_in(item, "bytes"), numbers_in(item, "shape"),
+                             text_in(item, "format"), text_in(item, "type")});
   });
+  each_in(*object, "variables", [&](const json::object& item) {
+    program.variables.push_back({text_in(item, "name"), text_in(item, "kind"),
+                                 number_in(item, "bytes"), number_in(item, "core_offset")});
+  });
+  program.temporary_bytes = number_in(*object, "temporary_bytes");
+  program.ring_bytes = number_in(*object, "ring_bytes");
   for (const json::value& file : list_in(*object, "files")) {
     const json::string* name = file.if_string();
     program.files.push_back(name != nullptr ? runtime::escaped({name->data(), name->size()}) : "");
@@ -87,18 +95,23 @@ std::string Program::text(unsigned engine, uint32_t pc, unsigned opcode) const {
   return isa::disassemble(instruction(engine, pc), static_cast<int>(engine));
 }
 
-std::string Program::line(unsigned engine, uint32_t debug) const {
-  if (engine >= engines.size()) return {};
+const ntff::TraceLine* Program::source(unsigned engine, uint32_t debug) const {
+  if (engine >= engines.size()) return nullptr;
   const auto& lines = engines[engine].lines;
   const auto found = std::lower_bound(
       lines.begin(), lines.end(), debug,
       [](const ntff::TraceLine& line, uint32_t wanted) { return line.debug < wanted; });
-  if (found == lines.end() || found->debug != debug || found->file >= files.size()) return {};
-  return files[found->file] + ":" + std::to_string(found->line);
+  if (found == lines.end() || found->debug != debug || found->file >= files.size()) return nullptr;
+  return &*found;
 }
 
-std::string Program::function(uint32_t debug) const {
-  for (const NamedRange& range : functions) {
+std::string Program::line(unsigned engine, uint32_t debug) const {
+  const ntff::TraceLine* found = source(engine, debug);
+  return found != nullptr ? files[found->file] + ":" + std::to_string(found->line) : "";
+}
+
+std::string Program::name_of(const std::vector<NamedRange>& ranges, uint32_t debug) {
+  for (const NamedRange& range : ranges) {
     if (debug >= range.first && debug <= range.last) return range.name;
   }
   return {};
@@ -132,6 +145,12 @@ const Queue* Program::queue(uint32_t number) const {
     if (queue.number == number) return &queue;
   }
   return nullptr;
+}
+
+const char* Program::queue_type(uint32_t number) const {
+  const Queue* found = queue(number);
+  if (found == nullptr) return "unknown";
+  return found->dynamic ? "software_dynamic" : "data";
 }
 
 std::string Program::queue_name(uint32_t number) const {

@@ -8,6 +8,7 @@
 #define TOOLS_NEURON_PROFILE_TRACE_PROGRAM_H
 
 #include <array>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,15 @@ struct PortInfo {
   std::string name;
   bool output = false;
   uint64_t bytes = 0;
+  std::vector<uint64_t> shape;
+  std::string format, type;  // "NC", "float32"
+};
+
+// Memory that transfers read and write.
+struct Variable {
+  std::string name, kind;  // "input", "output", "weight", "temporary", "scratchpad", "core", ...
+  uint64_t bytes = 0;
+  uint64_t core_offset = 0;  // of kind "core": in the window of the core
 };
 
 // Debug ids first..last, and what they are.
@@ -60,7 +70,7 @@ struct EngineCode {
 
 struct Program {
   uint32_t part = 0;  // physical core of the virtual one
-  std::string name, uuid, runtime_version;
+  std::string name, uuid, runtime_version, instance;
   uint64_t hash = 0;  // pairs the profile with its NEFF
   unsigned generation = 2;
   int64_t device = 0, core = 0, vnc = 0, process = 0;
@@ -72,6 +82,10 @@ struct Program {
   std::vector<std::string> files;
   std::vector<NamedRange> functions, tensors;
   std::vector<Stream> streams;  // CC cores with collectives
+  std::vector<Variable> variables;
+  uint64_t temporary_bytes = 0, ring_bytes = 0;  // of HBM
+  // What lies in the rings, by queue << 8 | DMA engine; of rings that the profile describes.
+  std::map<uint32_t, std::vector<ntff::TracePacket>> packets;
 
   // Of a chunk of kind kModel.
   static Result<Program> parse(std::string_view document);
@@ -94,7 +108,11 @@ struct Program {
   // "matmul.py:40"; empty for an id without a line.
   std::string line(unsigned engine, uint32_t debug) const;
   // "tile"; empty if no range has the id.
-  std::string function(uint32_t debug) const;
+  std::string function(uint32_t debug) const { return name_of(functions, debug); }
+  // The tile that the instructions of this id work on.
+  std::string tensor(uint32_t debug) const { return name_of(tensors, debug); }
+  // Null: an id without a line.
+  const ntff::TraceLine* source(unsigned engine, uint32_t debug) const;
   // "semaphore 20 (a_full)", "event 3", "its own DMA"
   std::string cell(uint32_t cell) const;
   // Null: the profile does not describe this CC core.
@@ -102,8 +120,17 @@ struct Program {
   // What an instruction of a CC core is for; null if that is not known.
   const ntff::StreamNote* note(uint32_t number, uint32_t pc) const;
   const Queue* queue(uint32_t number) const;
+  // "data", "software_dynamic" or "unknown": the original's names.
+  const char* queue_type(uint32_t number) const;
+  // Null: none, or a number out of a damaged file.
+  const Variable* variable(uint32_t number) const {
+    return number < variables.size() ? &variables[number] : nullptr;
+  }
   // "queue 2 (weights)"
   std::string queue_name(uint32_t number) const;
+
+ private:
+  static std::string name_of(const std::vector<NamedRange>& ranges, uint32_t debug);
 };
 
 // "Tensor", "Vector", ...: as the original's tools call them.

@@ -57,6 +57,40 @@ class TraceFile : public testing::Test {
   }
 };
 
+TEST_F(TraceFile, FindsChunksWithoutTheirContentsAndReadsThemInAnyOrder) {
+  {
+    auto file = TraceFileWriter::create(path_);
+    ASSERT_TRUE(file);
+    for (uint32_t n = 0; n < 4; ++n) {
+      const ChunkKind kind = n == 2 ? ChunkKind::kExecution : ChunkKind::kEntries;
+      ASSERT_TRUE(file->write(kind, {.part = 0, .index = n}, std::string(1000 + n, 'a')));
+    }
+    ASSERT_TRUE(file->finish());
+  }
+  auto file = TraceFileReader::open(path_);
+  ASSERT_TRUE(file);
+  std::vector<uint64_t> places;
+  for (const uint32_t index : {0u, 1u, 3u}) {
+    const auto found = file->find(only(ChunkKind::kEntries));
+    ASSERT_TRUE(found && *found);
+    EXPECT_EQ((*found)->place.index, index);
+    EXPECT_EQ((*found)->kind, ChunkKind::kEntries);
+    places.push_back((*found)->at);
+  }
+  const auto end = file->find(only(ChunkKind::kEntries));
+  ASSERT_TRUE(end);
+  EXPECT_FALSE(*end);
+  for (const size_t n : {2u, 0u, 1u}) {
+    const auto chunk = file->chunk_at(places[n]);
+    ASSERT_TRUE(chunk && *chunk);
+    EXPECT_EQ((*chunk)->bytes.size(), 1000 + (*chunk)->place.index);
+  }
+  ASSERT_TRUE(file->rewind());
+  const auto first = file->next();
+  ASSERT_TRUE(first && *first);
+  EXPECT_EQ((*first)->place.index, 0u);
+}
+
 TEST_F(TraceFile, GivesChunksBackAsTheyWereWrittenWithTheirPlaces) {
   write();
   EXPECT_LT(test::read_file(path_).size(), 10'000u) << "chunks are deflated";

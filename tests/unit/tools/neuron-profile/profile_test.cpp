@@ -58,6 +58,47 @@ TEST_F(ProfileFile, ThatEndsEarlySaysWhyAndWhatIsMissing) {
   EXPECT_EQ(warnings(*Profile::open(write(R"({"part":0,"generation":2})", "{}"))), "");
 }
 
+// Rings are written one behind the other, a slow one at the end.
+TEST_F(ProfileFile, EventsOfAllRingsComeInTheOrderOfTheirTimes) {
+  const std::string path = folder_.path("p.ntff");
+  auto file = ntff::TraceFileWriter::create(path);
+  ASSERT_TRUE(file);
+  ASSERT_TRUE(file->write(ChunkKind::kModel, {}, R"({"part":0,"generation":2})"));
+  const auto entries = [&](uint32_t slot, std::vector<uint64_t> times) {
+    std::vector<neuron_notification> list;
+    for (const uint64_t time : times) {
+      neuron_notification entry{};
+      entry.time = time;
+      entry.word = (slot == NEURON_NQ_SLOT_TRANSFER ? NEURON_NK_TRANSFER : NEURON_NK_TRACE)
+                   << NEURON_NW_KIND_SHIFT;
+      list.push_back(entry);
+    }
+    EXPECT_TRUE(file->write(
+        ChunkKind::kEntries, {.part = 0, .index = slot},
+        {reinterpret_cast<const uint8_t*>(list.data()), list.size() * sizeof(list[0])}));
+  };
+  entries(0, {10, 30, 50});
+  entries(0, {70, 90});
+  entries(NEURON_NQ_SLOT_TRANSFER, {60, 100});
+  entries(3, {20, 80});
+  ASSERT_TRUE(file->write(ChunkKind::kExecution, {}, R"({"exec_id":1})"));
+  entries(0, {5});  // of another execution
+  ASSERT_TRUE(file->write(ChunkKind::kExecution, {}, R"({"exec_id":2})"));
+  ASSERT_TRUE(file->finish());
+  class Times final : public Visitor {
+   public:
+    void instruction(const InstructionEvent& e) override { all.emplace_back(e.end, e.engine); }
+    void transfer(const TransferEvent& e) override { all.emplace_back(e.end, 9); }
+    std::vector<std::pair<uint64_t, unsigned>> all;
+  } times;
+  auto profile = Profile::open(path);
+  ASSERT_TRUE(profile);
+  ASSERT_TRUE(profile->visit_in_order(0, 0, times));
+  const std::vector<std::pair<uint64_t, unsigned>> wanted = {
+      {10, 0}, {20, 3}, {30, 0}, {50, 0}, {60, 9}, {70, 0}, {80, 3}, {90, 0}, {100, 9}};
+  EXPECT_EQ(times.all, wanted);
+}
+
 TEST_F(ProfileFile, NamesOutOfTheFileCannotCommandATerminal) {
   const auto profile =
       Profile::open(write(R"({"part":0,"generation":2,"name":"\u001b[2Jmodel","files":["a\nb.py"],)"
