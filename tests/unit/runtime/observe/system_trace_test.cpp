@@ -155,7 +155,8 @@ TEST(SystemTrace, WithoutMemoryEventsAreDroppedAndTheProgramGoesOn) {
     // Each core needs a block of its own.
     for (uint32_t core = 0; core < 64; ++core) {
       const TraceSpan span(trace, TraceEvent::kExecute, {.core = core});
-      trace.add({.id = 2, .core = core, .begin_ns = 1, .launched_ns = 2, .ended_ns = 3, .end_ns = 4});
+      trace.add(
+          {.id = 2, .core = core, .begin_ns = 1, .launched_ns = 2, .ended_ns = 3, .end_ns = 4});
     }
     _exit((trace.dropped() > 0) == !test::kSanitized ? 0 : 3);
   }
