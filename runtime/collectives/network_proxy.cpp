@@ -85,15 +85,17 @@ class ProxyThread {
   void serve(uint64_t number) {
     base::Backoff backoff(kLooks);
     std::unique_lock lock(mutex_);
+    // The thread before may still be with a proxy, whose owner waits for that; it serves no other.
+    served_.wait(lock, [&] { return serving_ == nullptr; });
     // bounded: until the last proxy is removed
     while (current_ == number) {
       awake_ = false;
       bool moved = false, busy = false;
       for (size_t i = 0; i < proxies_.size() && current_ == number; ++i) {
-        serving_ = proxies_[i];
+        NetworkProxy* const proxy = serving_ = proxies_[i];
         lock.unlock();
         bool proxy_busy = false;
-        moved = serving_->poll(proxy_busy) || moved;
+        moved = proxy->poll(proxy_busy) || moved;
         busy = busy || proxy_busy;
         lock.lock();
         serving_ = nullptr;
