@@ -187,7 +187,8 @@ class JoinedTeam final : public Team {
     if (threads_ == nullptr) return true;
     threads_->abort();
     if (!threads_->ended(patience)) {
-      threads_.release();  // A thread that does not end cannot be destroyed; the process ends.
+      // A thread that does not end cannot be destroyed; the process ends.
+      static_cast<void>(threads_.release());
       return false;
     }
     threads_.reset();

@@ -187,7 +187,7 @@ void draw_pane(Canvas& canvas, const View& view, int y, int lines) {
   const std::vector<std::string> keys = row_keys(view);
   const int first = first_row(keys, selected, room);
   for (int i = 0; i < room && first + i < static_cast<int>(keys.size()); ++i) {
-    const size_t at = static_cast<size_t>(first + i);
+    const auto at = static_cast<size_t>(first) + static_cast<size_t>(i);
     if (view.pane == Pane::kMemory) {
       draw_tree_row(canvas, view.tree[at], y + i, canvas.width());
     } else if (view.pane == Pane::kProcesses) {
