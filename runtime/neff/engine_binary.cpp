@@ -11,7 +11,6 @@
 
 namespace neuron::neff {
 
-using base::load_little;
 using runtime::fail;
 using runtime::Result;
 
