@@ -81,6 +81,27 @@ TEST(SystemTrace, ALaunchHasItsEventsInTheirOrderOnBothClocks) {
   EXPECT_EQ(type_of(all[26]), "kbl_exec_pre stop");
 }
 
+// One that succeeded, and one that failed before it reached the core.
+TEST(SystemTrace, TheLastLaunchOfACallHasTheStopOfTheCall) {
+  for (const uint64_t ended : {uint64_t{30}, uint64_t{0}}) {
+    SystemTrace trace;
+    ASSERT_TRUE(trace.start({}));
+    trace.add({.id = 8,
+               .model = "model",
+               .ends_call = true,
+               .begin_ns = 10,
+               .launched_ns = ended != 0 ? 20U : 0U,
+               .ended_ns = ended,
+               .end_ns = 40});
+    const uint64_t waiting = trace.waiting();
+    const Events events = events_of(trace.take(std::nullopt, UINT64_MAX));
+    EXPECT_EQ(events.size(), ended != 0 ? 10U : 3U);
+    EXPECT_EQ(events.size(), waiting);
+    EXPECT_EQ(type_of(events.back()), "nrt_execute stop");
+    EXPECT_THAT(events.back(), testing::HasSubstr("\"tracking_id\":7,\"timestamp_ns\":40,"));
+  }
+}
+
 TEST(SystemTrace, ARingOfAnySizeHasTheLastEventsAndCountsTheOthers) {
   const Events all = recorded({});
   for (uint64_t room = 1; room <= all.size() + 1; ++room) {
