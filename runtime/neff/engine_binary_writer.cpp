@@ -10,7 +10,6 @@
 
 namespace neuron::tools {
 
-using base::store_little;
 using runtime::fail;
 using runtime::Result;
 

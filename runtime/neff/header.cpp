@@ -11,8 +11,6 @@
 
 namespace neuron::neff {
 
-using base::load_little;
-using base::store_little;
 using runtime::fail;
 using runtime::Result;
 

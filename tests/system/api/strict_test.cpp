@@ -9,8 +9,6 @@ namespace neuron::test {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::AnyOf;
-using ::testing::Not;
 
 class Strict : public RuntimeTest {
  protected:

@@ -15,7 +15,6 @@
 namespace neuron::kernels {
 
 using builder::Buffer;
-using builder::BufferAccess;
 using builder::Engine;
 using builder::Program;
 using builder::Tile;

@@ -6,7 +6,6 @@
 
 namespace neuron::builder {
 
-using runtime::Error;
 using runtime::Result;
 
 Program::Program(std::string name, uint8_t generation)

@@ -17,7 +17,6 @@
 namespace neuron::nccom {
 
 using ccom::fail;
-using ccom::format;
 using ccom::Result;
 using Clock = std::chrono::steady_clock;
 

@@ -13,9 +13,7 @@ namespace {
 using testing::make;
 using testing::number;
 using testing::pointer;
-using testing::psum;
 using testing::raw;
-using testing::sbuf;
 
 Instruction sample(uint16_t opcode) {
   for (const auto& s : testing::samples()) {

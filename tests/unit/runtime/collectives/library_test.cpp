@@ -14,7 +14,6 @@ using test::FakeCcom;
 using test::Setting;
 using ::testing::AllOf;
 using ::testing::EndsWith;
-using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 // The library is opened once in a process: what comes before runs in a process of its own, which

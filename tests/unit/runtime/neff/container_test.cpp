@@ -11,7 +11,6 @@
 namespace neuron::neff {
 namespace {
 
-using base::store_little;
 using test::Buffer;
 using test::must;
 using test::SampleProgram;

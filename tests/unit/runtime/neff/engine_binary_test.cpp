@@ -10,8 +10,6 @@
 namespace neuron::neff {
 namespace {
 
-using base::load_little;
-using base::store_little;
 using test::Buffer;
 using test::must;
 using testing::HasSubstr;

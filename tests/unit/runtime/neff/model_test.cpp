@@ -13,7 +13,6 @@ namespace {
 
 using runtime::Result;
 using test::Buffer;
-using test::must;
 using test::SampleProgram;
 using testing::HasSubstr;
 

@@ -12,7 +12,6 @@ namespace neuron::lowering {
 namespace {
 
 using graph::Builder;
-using graph::Function;
 using graph::RefusalClass;
 using graph::Type;
 using testing::AllOf;

@@ -15,7 +15,6 @@
 namespace neuron::onnx {
 namespace {
 
-using graph::RefusalClass;
 using graph::Tensor;
 using graph::Type;
 using testing::ElementsAre;
