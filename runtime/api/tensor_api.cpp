@@ -169,15 +169,14 @@ NRT_EXPORT NRT_STATUS nrt_open_tensor_read_file(nrt_tensor_t* tensor, size_t off
     NEURON_TRY(object, pin_tensor(session, tensor));
     if (path == nullptr) return null_argument("path");
     NEURON_TRY(view, object->range("reading a file", offset, size));
-    // Without a ring it reads directly into what it is given.
-    NEURON_TRY(file, FileReader::open(path, false));
+    NEURON_TRY(file, FileReader::open(path));
     if (file_offset > file->size() || size > file->size() - file_offset) {
       return fail(NRT_INVALID, "{} has {} bytes, and no {} from byte {} on", path, file->size(),
                   size, file_offset);
     }
     const TraceSpan span = access_span(session, TraceEvent::kTensorWrite, *object, size);
     NEURON_TRY(memory, view.storage->address());
-    return file->read(file_offset, memory + view.offset + offset, size);
+    return file->read_directly(file_offset, memory + view.offset + offset, size);
   });
 }
 

@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
              {"trace-idle", trace_idle},
              {"trace-on", trace_on},
              {"view", view},
-             {"file-to-hbm", one<file_to_hbm>},
+             {"file-to-hbm", file_to_hbm},
              {"init", init},
              {"threads", one<threads>},
              {"probe", one<probe>},

@@ -59,7 +59,7 @@ Ratio serve_ordinary();
 std::vector<Ratio> trace_idle();
 std::vector<Ratio> trace_on();
 std::vector<Ratio> view();
-Ratio file_to_hbm();
+std::vector<Ratio> file_to_hbm();
 std::vector<Ratio> init();
 Ratio threads();
 Ratio monitor();
