@@ -25,9 +25,10 @@ const char *nrt_open_last_error(void);
 NRT_STATUS nrt_open_get_instance_type(char *type, size_t size);
 
 // Reads `size` bytes of a file, from byte `file_offset` on, into a tensor from its byte `offset` on:
-// from the file's pages to the tensor's memory, without a copy between. Blocks. NRT_INVALID: a range
+// without a copy by this process. What the host has in its cache the kernel copies; the rest comes from
+// the disk past the cache (io_uring, O_DIRECT), which stays as it was. Blocks. NRT_INVALID: a range
 // outside the tensor or the file, before anything is read. NRT_FAILURE: the file cannot be opened or
-// read; part of the range may have been written.
+// read; NRT_TIMEOUT: it gives no answer for 60 s. Then part of the range may have been written.
 NRT_STATUS nrt_open_tensor_read_file(nrt_tensor_t *tensor, size_t offset, const char *path,
                                      uint64_t file_offset, size_t size);
 
@@ -36,6 +37,18 @@ NRT_STATUS nrt_open_tensor_read_file(nrt_tensor_t *tensor, size_t offset, const 
 // file cannot be read.
 NRT_STATUS nrt_open_load_file(const char *path, int32_t vnc, int32_t vnc_count,
                               nrt_model_t **model);
+
+// Told how far a load is: `done` of `total` bytes of the model's constants are on the device. Returns
+// 0 to end the load, else anything.
+typedef int (*nrt_open_load_progress_t)(void *context, uint64_t done, uint64_t total);
+
+// nrt_open_load_file that tells its progress: by each 4 MiB of constants or so, and when the last is
+// there; never for a model without constants. `progress` runs in the calling thread, which holds the
+// core meanwhile: it must not call this library. NRT_FAILURE also when it has ended the load; then
+// nothing is left of the model on the device.
+NRT_STATUS nrt_open_load_file_with_progress(const char *path, int32_t vnc, int32_t vnc_count,
+                                            nrt_open_load_progress_t progress, void *context,
+                                            nrt_model_t **model);
 
 #define NRT_OPEN_ENGINES 5  // PE, Activation, Pool, DVE, SP
 

@@ -77,7 +77,8 @@ NRT_STATUS core_count(const char* name, const nrt_model_t* model, uint32_t* coun
 }
 
 Result<void> load(Session& session, neuron::neff::Bytes file, const FileImage* image, int32_t vnc,
-                  int32_t vnc_count, nrt_model_t** model) {
+                  int32_t vnc_count, nrt_model_t** model,
+                  LoadProgress::Listener progress = nullptr) {
   if (model == nullptr) return null_argument("model");
   NEURON_CHECK(check_core_count(vnc_count));
   Core* core = &session.least_loaded_core();
@@ -89,6 +90,7 @@ Result<void> load(Session& session, neuron::neff::Bytes file, const FileImage* i
                        {.core = core->index(), .bytes = file.size()});
   NEURON_TRY(source, LoadedModel::read(read_options(session), *core, file));
   source.image = image;
+  source.progress = std::move(progress);
   if (!source.model.subgraphs[0].operations.empty()) {
     return fail(NRT_INVALID,
                 "model '{}' has {} collectives: load it with nrt_load_collectives, which says "
@@ -123,6 +125,19 @@ NRT_EXPORT NRT_STATUS nrt_open_load_file(const char* path, int32_t vnc, int32_t 
     if (path == nullptr) return null_argument("path");
     NEURON_TRY(image, FileImage::open(path, session.configuration().validate_hash));
     return load(session, image.bytes(), &image, vnc, vnc_count, model);
+  });
+}
+
+NRT_EXPORT NRT_STATUS nrt_open_load_file_with_progress(const char* path, int32_t vnc,
+                                                       int32_t vnc_count,
+                                                       nrt_open_load_progress_t progress,
+                                                       void* context, nrt_model_t** model) {
+  return guarded("nrt_open_load_file_with_progress", [&](Session& session) -> Result<void> {
+    if (path == nullptr) return null_argument("path");
+    if (progress == nullptr) return null_argument("progress");
+    NEURON_TRY(image, FileImage::open(path, session.configuration().validate_hash));
+    return load(session, image.bytes(), &image, vnc, vnc_count, model,
+                [=](uint64_t done, uint64_t total) { return progress(context, done, total) != 0; });
   });
 }
 

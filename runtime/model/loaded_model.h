@@ -17,6 +17,7 @@
 
 #include "runtime/device/core.h"
 #include "runtime/device/scratchpad.h"
+#include "runtime/model/load_progress.h"
 #include "runtime/model/model_collectives.h"
 #include "runtime/model/tile_writers.h"
 #include "runtime/neff/model.h"
@@ -52,6 +53,7 @@ class LoadedModel final : private ScratchpadUser {
     neff::Model model;
     // Where `file` came from, if large constants are still there; outlives the loading.
     const FileImage* image = nullptr;
+    LoadProgress::Listener progress;  // runs in load(), may be null
   };
   // Settings of the environment for reading files.
   struct ReadOptions {
@@ -64,7 +66,8 @@ class LoadedModel final : private ScratchpadUser {
   static Result<Source> read(const ReadOptions& options, const Core& core, neff::Bytes file);
   static Result<std::unique_ptr<LoadedModel>> load(Core& core, const Source& source);
   static Result<std::unique_ptr<LoadedModel>> load(Core& core, const neff::Model& model,
-                                                   const FileImage* image = nullptr);
+                                                   const FileImage* image = nullptr,
+                                                   LoadProgress::Listener progress = nullptr);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;

@@ -45,9 +45,11 @@ struct Block {
 
 class Loader {
  public:
-  Loader(Core& core, const neff::Model& model, uint32_t subgraph, const FileImage* image)
+  Loader(Core& core, const neff::Model& model, uint32_t subgraph, const FileImage* image,
+         LoadProgress& progress)
       : core_(core),
         image_(image),
+        progress_(progress),
         model_(model),
         subgraph_(subgraph),
         graph_(model.subgraphs[subgraph]),
@@ -151,12 +153,15 @@ class Loader {
       if (v.kind == neff::VariableKind::kFile && image_ != nullptr && image_->in_hole(v.contents)) {
         NEURON_CHECK(
             image_->stream(v.contents, [&](const std::byte* piece, uint64_t at, uint64_t length) {
-              return result_->constants_->write(piece, offset + at, length);
+              return write_constant(piece, offset + at, length);
             }));
         continue;
       }
       if (v.kind == neff::VariableKind::kFile) {
-        NEURON_CHECK(result_->constants_->write(v.contents.data(), offset, v.contents.size()));
+        for (uint64_t at = 0; at < v.contents.size(); at += LoadProgress::kStep) {
+          const uint64_t length = std::min(v.contents.size() - at, LoadProgress::kStep);
+          NEURON_CHECK(write_constant(v.contents.data() + at, offset + at, length));
+        }
         continue;
       }
       std::vector<uint64_t> table;
@@ -182,6 +187,11 @@ class Loader {
       NEURON_CHECK(result_->constants_->write(table.data(), offset, bytes));
     }
     return {};
+  }
+
+  Result<void> write_constant(const void* from, uint64_t offset, uint64_t bytes) {
+    NEURON_CHECK(result_->constants_->write(from, offset, bytes));
+    return progress_.add(bytes);
   }
 
   // Every input or output variable that a transfer moves must have a tensor bound to it.
@@ -302,6 +312,7 @@ class Loader {
 
   Core& core_;
   const FileImage* const image_;
+  LoadProgress& progress_;
   const neff::Model& model_;
   const uint32_t subgraph_;
   const neff::Subgraph& graph_;
@@ -340,19 +351,21 @@ Result<LoadedModel::Source> LoadedModel::read(const ReadOptions& options, const 
                   model.name, subgraph.name, model.subgraphs[0].name);
     }
   }
-  return Source{std::move(container), std::move(model), nullptr};
+  return Source{std::move(container), std::move(model), nullptr, nullptr};
 }
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(Core& core, const Source& source) {
-  return load(core, source.model, source.image);
+  return load(core, source.model, source.image, source.progress);
 }
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(Core& core, const neff::Model& model,
-                                                       const FileImage* image) {
-  auto loaded = Loader(core, model, 0, image).run();
+                                                       const FileImage* image,
+                                                       LoadProgress::Listener listener) {
+  LoadProgress progress(std::move(listener), model);
+  auto loaded = Loader(core, model, 0, image, progress).run();
   if (!loaded) return loaded.error().with("NEFF '{}'", model.name);
   if (model.subgraphs.size() > 1) {
-    auto second = Loader(*core.peer, model, 1, image).run();
+    auto second = Loader(*core.peer, model, 1, image, progress).run();
     if (!second) {
       return second.error().with("NEFF '{}', {}", model.name, model.subgraphs[1].name);
     }

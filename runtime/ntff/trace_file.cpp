@@ -230,6 +230,8 @@ Result<void> TraceFileReader::rewind() {
   if (::lseek(file_.get(), 0, SEEK_SET) != 0) {
     return fail_with_errno(NRT_INVALID, errno, "'{}' is no file that can be read twice", path_);
   }
+  struct stat status = {};
+  size_ = ::fstat(file_.get(), &status) == 0 ? static_cast<uint64_t>(status.st_size) : 0;
   at_ = 0;
   cut_ = false;
   FileHeader header;

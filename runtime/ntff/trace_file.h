@@ -209,6 +209,9 @@ class TraceFileReader {
   runtime::Result<void> rewind();
   uint32_t version() const { return version_; }
   const std::string& path() const { return path_; }
+  // The byte that it reads next, and of how many.
+  uint64_t at() const { return at_; }
+  uint64_t size() const { return size_; }
 
  private:
   TraceFileReader(base::FileDescriptor file, std::string path)
@@ -224,6 +227,7 @@ class TraceFileReader {
   std::string path_;
   base::FileDescriptor file_;
   uint32_t version_ = 0;
+  uint64_t size_ = 0;
   uint64_t at_ = 0;
   uint64_t begun_ = 0;  // where the last chunk begins
   bool cut_ = false;

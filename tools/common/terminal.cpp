@@ -30,14 +30,14 @@ bool wants_color(int descriptor, ColorMode mode) {
   return isatty(descriptor) != 0 && !terminal.empty() && terminal != "dumb";
 }
 
-unsigned width_of(int descriptor) {
+}  // namespace
+
+unsigned columns_of_terminal(int descriptor) {
   winsize size{};
   if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   const int columns = std::atoi(std::string(variable("COLUMNS")).c_str());
   return columns > 0 ? static_cast<unsigned>(columns) : 80;
 }
-
-}  // namespace
 
 void add_color_option(Command& line, ColorMode& mode) {
   line.choice(
@@ -50,7 +50,7 @@ Style style_of(int descriptor, ColorMode mode) {
   std::setlocale(LC_CTYPE, "");
   return {.color = wants_color(descriptor, mode),
           .unicode = std::strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
-          .width = width_of(descriptor)};
+          .width = columns_of_terminal(descriptor)};
 }
 
 std::string painted(const Style& style, Paint paint, std::string_view text) {

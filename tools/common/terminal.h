@@ -28,6 +28,9 @@ void add_color_option(Command& line, ColorMode& mode);
 // auto: a terminal that is not dumb, unless NO_COLOR says no or CLICOLOR_FORCE says yes.
 Style style_of(int descriptor, ColorMode mode);
 
+// Of a terminal now; of anything else what COLUMNS says, or 80.
+unsigned columns_of_terminal(int descriptor);
+
 // Colours of a palette that the colour-blind can tell apart. A colour is never the only sign: a
 // word beside it says the same.
 enum class Paint { kGood, kWarning, kBad, kFaint, kStrong };

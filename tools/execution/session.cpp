@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "tools/common/progress_bar.h"
 #include "tools/execution/core_claim.h"
 
 namespace neuron::execution {
@@ -87,10 +88,16 @@ Result<std::unique_ptr<Model>> Model::load(const std::vector<uint8_t>& neff, uin
 
 Result<std::unique_ptr<Model>> Model::load_file(const std::string& path, uint32_t core) {
   std::unique_ptr<Model> model(new Model());
-  if (const NRT_STATUS loaded =
-          nrt_open_load_file(path.c_str(), static_cast<int>(core), 1, &model->model_)) {
-    return failure("loading " + path, loaded);
-  }
+  const NRT_STATUS loaded = [&] {
+    tools::ProgressBar bar("loading " + path);
+    const auto show = [](void* context, uint64_t done, uint64_t total) {
+      static_cast<tools::ProgressBar*>(context)->show(done, total);
+      return 1;
+    };
+    return nrt_open_load_file_with_progress(path.c_str(), static_cast<int>(core), 1, show, &bar,
+                                            &model->model_);
+  }();
+  if (loaded != NRT_SUCCESS) return failure("loading " + path, loaded);
   NEURON_CHECK(model->bind(core));
   return model;
 }

@@ -10,6 +10,7 @@
 #include "driver/base/format.h"
 #include "runtime/base/file.h"
 #include "tools/common/exit_status.h"
+#include "tools/common/progress_bar.h"
 #include "tools/compiler/hlo/importer.h"
 #include "tools/execution/session.h"
 #include "tools/neuron-compile/check/comparison.h"
@@ -150,7 +151,12 @@ int finish(const Options& options, graph::Graph& graph, const std::vector<graph:
   if (auto donated = donate(options.donated, graph); !donated) {
     return say(donated.error().sentence, tools::kWrongUsage);
   }
-  auto lowered = lowering::lower(graph, options.lowering);
+  auto lowered = [&] {
+    tools::ProgressBar bar("compiling " + options.model, "nodes");
+    lowering::Options wishes = options.lowering;
+    wishes.progress = [&bar](size_t done, size_t total) { bar.show(done, total); };
+    return lowering::lower(graph, wishes);
+  }();
   if (!lowered) return say(options.model + ": " + lowered.error().sentence, tools::kFailed);
   if (!lowered->refusals.empty()) {
     return report(options.model, lowered->refusals, options.json, options.neuronx_cc);

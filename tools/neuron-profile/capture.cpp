@@ -10,6 +10,7 @@
 #include "driver/base/crc32c.h"
 #include "runtime/base/file.h"
 #include "runtime/neff/npy_file.h"
+#include "tools/common/progress_bar.h"
 #include "tools/execution/dtype.h"
 #include "tools/execution/session.h"
 
@@ -122,6 +123,8 @@ class Rank {
     const bool profiled = is_profiled();
     if (profiled && wishes_.nth == 0) NEURON_CHECK(start(*model));
     Result<void> executed;
+    // Of several ranks, which run together, one tells.
+    tools::ProgressBar bar("capturing " + wishes_.session, "executions");
     for (uint32_t n = 1; n <= wishes_.executions; ++n) {
       const bool this_one = profiled && wishes_.nth == n;
       if (this_one) NEURON_CHECK(start(*model));
@@ -136,6 +139,7 @@ class Rank {
         continue;
       }
       NEURON_CHECK(keep_outputs(*model, n));
+      if (rank_ == 0) bar.show(n, wishes_.executions);
     }
     if (profiled && wishes_.nth == 0) NEURON_CHECK(stop());
     return executed;

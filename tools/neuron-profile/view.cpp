@@ -7,6 +7,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/neff/header.h"
+#include "tools/common/progress_bar.h"
 #include "tools/neuron-profile/analysis/summary.h"
 #include "tools/neuron-profile/output/comparison.h"
 #include "tools/neuron-profile/output/detail.h"
@@ -171,6 +172,8 @@ const std::vector<std::string>& view_formats() {
 Result<Shown> view(const ViewWishes& wishes, const tools::Style& style) {
   if (!wishes.session_folder.empty()) return view_session(wishes);
   NEURON_TRY(profile, Profile::open(wishes.session));
+  tools::ProgressBar bar("reading " + wishes.session);
+  profile.watch([&bar](uint64_t at, uint64_t size) { bar.show(at, size); });
   NEURON_TRY(neff, read_neff(profile, wishes.neff));
   NEURON_TRY(target, target_of(profile, wishes));
   Shown shown{.text = {}, .warnings = warnings(profile)};

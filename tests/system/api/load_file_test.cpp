@@ -102,6 +102,65 @@ TEST_F(LoadFile, GivesTheConstantsOfTheFile) {
   nrt_unload(model);
 }
 
+// What a load told.
+struct Told {
+  std::vector<std::pair<uint64_t, uint64_t>> calls;
+  size_t most = 1000;  // calls that it answers with a yes
+};
+
+int listen(void* context, uint64_t done, uint64_t total) {
+  auto& told = *static_cast<Told*>(context);
+  told.calls.emplace_back(done, total);
+  return told.calls.size() <= told.most ? 1 : 0;
+}
+
+TEST_F(LoadFile, TellsHowFarItIs) {
+  const std::string path = write(large_neff());
+  Told told;
+  nrt_model_t* model = nullptr;
+  ASSERT_EQ(nrt_open_load_file_with_progress(path.c_str(), 0, -1, listen, &told, &model),
+            NRT_SUCCESS)
+      << nrt_open_last_error();
+  ASSERT_FALSE(told.calls.empty());
+  uint64_t before = 0;
+  for (const auto& [done, total] : told.calls) {
+    EXPECT_EQ(total, kCount * kBytes);
+    EXPECT_GT(done, before);
+    before = done;
+  }
+  EXPECT_EQ(before, kCount * kBytes);
+  expect_numbers(model);
+  nrt_unload(model);
+  EXPECT_EQ(nrt_open_load_file_with_progress(path.c_str(), 0, -1, nullptr, &told, &model),
+            NRT_INVALID);
+}
+
+TEST_F(LoadFile, EndsWhenItsListenerSaysNoAndLeavesNothing) {
+  const std::string path = write(large_neff());
+  const auto bytes_in_use = [] {
+    nrt_open_memory_usage_t usage[64];
+    for (auto& entry : usage) entry.size = sizeof(entry);
+    size_t count = 64;
+    EXPECT_EQ(nrt_open_get_memory_usage(0, usage, &count), NRT_SUCCESS) << nrt_open_last_error();
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; ++i) bytes += usage[i].bytes;
+    return bytes;
+  };
+  nrt_model_t* model = nullptr;
+  ASSERT_EQ(nrt_open_load_file(path.c_str(), 0, -1, &model), NRT_SUCCESS) << nrt_open_last_error();
+  nrt_unload(model);
+  const uint64_t before = bytes_in_use();
+  Told told;
+  told.most = 0;
+  model = nullptr;
+  EXPECT_EQ(nrt_open_load_file_with_progress(path.c_str(), 0, -1, listen, &told, &model),
+            NRT_FAILURE);
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("the caller has ended the load when "));
+  EXPECT_EQ(told.calls.size(), 1u);
+  EXPECT_EQ(model, nullptr);
+  EXPECT_EQ(bytes_in_use(), before);
+}
+
 TEST_F(LoadFile, ChecksTheHashOfTheWholeFileIfAsked) {
   nrt_close();
   const test::Setting validate("NEURON_RT_VALIDATE_HASH", "1");

@@ -378,6 +378,7 @@ Result<Lowered> Lowering::run() {
     if (!needed_[i]) continue;
     if (!done_[i]) {
       done_[i] = true;
+      if (options_.progress) options_.progress(i, graph_.nodes.size());
       emit(i);
       ++lowered_.tasks;
     }

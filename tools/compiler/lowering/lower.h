@@ -8,6 +8,7 @@
 #define TOOLS_COMPILER_LOWERING_LOWER_H
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct Options {
   int level = 2;  // 0: every map is a task of its own
   ProductType products = ProductType::kF32;
   uint64_t hbm = 0;  // bytes that a core has; 0: what the generation has
+  // Told how many nodes of the graph are behind it; may be null.
+  std::function<void(size_t done, size_t total)> progress;
 };
 
 // What the transfers of a program move, and the least time that all DMA engines take for it.

@@ -16,6 +16,7 @@ using ntff::Chunk;
 using ntff::ChunkKind;
 using runtime::fail;
 
+constexpr uint64_t kEntriesBetweenPlaces = 65536;
 constexpr uint32_t kMostParts = 2;
 // What a profile may make this program hold, since a small file may inflate to a thousand times its
 // size: descriptions of programs, of executions and of the end, and all instructions and lines.
@@ -307,6 +308,7 @@ Result<void> Profile::visit(uint32_t part, size_t execution, Visitor& visitor) {
                             (index == execution ? ntff::only(ChunkKind::kEntries) : 0);
     NEURON_TRY(next, file_.next(wanted));
     if (!next) break;
+    tell_place();
     if (next->place.part != part) continue;
     if (next->kind == ChunkKind::kExecution) {
       ++index;
@@ -343,8 +345,11 @@ Result<RingMerge> Profile::rings_of(uint32_t part, size_t execution) {
 Result<void> Profile::visit_in_order(uint32_t part, size_t execution, Visitor& visitor) {
   NEURON_TRY(rings, rings_of(part, execution));
   Decoder decoder(visitor);
-  return rings.run(
-      [&](uint32_t slot, const neuron_notification& entry) { decoder.take(slot, entry); });
+  uint64_t taken = 0;
+  return rings.run([&](uint32_t slot, const neuron_notification& entry) {
+    if (taken++ % kEntriesBetweenPlaces == 0) tell_place();
+    decoder.take(slot, entry);
+  });
 }
 
 }  // namespace neuron::profile

@@ -12,7 +12,9 @@
 #define TOOLS_NEURON_PROFILE_TRACE_PROFILE_H
 
 #include <algorithm>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hw/notification.h"
@@ -130,6 +132,10 @@ class Profile {
   const std::string& ends_early() const { return ends_early_; }
   uint64_t lost() const { return lost_; }
 
+  // Told how far the reading of the events is: once from 0 to the size for each visit.
+  using Watcher = std::function<void(uint64_t at, uint64_t size)>;
+  void watch(Watcher watcher) { watcher_ = std::move(watcher); }
+
   // Events of the execution with this index of the part.
   Result<void> visit(uint32_t part, size_t execution, Visitor& visitor);
   // The same in the order of their times, those of all rings together: an instruction and a
@@ -138,12 +144,16 @@ class Profile {
 
  private:
   explicit Profile(ntff::TraceFileReader file) : file_(std::move(file)) {}
+  void tell_place() const {
+    if (watcher_) watcher_(file_.at(), file_.size());
+  }
   Result<void> scan();
   Result<void> check_size(const ntff::Chunk& chunk);
   Result<RingMerge> rings_of(uint32_t part, size_t execution);
   Result<void> take_stream(Program& program, const ntff::Chunk& chunk);
 
   ntff::TraceFileReader file_;
+  Watcher watcher_;
   std::vector<Part> parts_;
   bool ended_ = false;
   std::string ends_early_;
