@@ -117,7 +117,7 @@ void add_access_options(tools::CommandLine& line, Options& options) {
       .or_variable("NEURON_SERVE_HOST");
   line.option("--token-file", options.token_file,
               "file of bearer tokens, one a line, that only this server's user may read; requests "
-              "without one of them get 401, but for /, /healthz and /readyz")
+              "without one of them get 401, but for /, /healthz, /readyz and /v2/health")
       .value_name("FILE")
       .or_variable("NEURON_SERVE_TOKEN_FILE");
   auto certificate = line.option("--tls-certificate", options.tls_certificate,

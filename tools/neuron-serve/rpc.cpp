@@ -18,8 +18,8 @@ constexpr size_t kShort = 256 << 10;
 
 // Paths of HTTP that are open without a token, for the calls that ask the same.
 std::string_view path_for_gate(std::string_view method) {
-  if (method == "ServerLive") return "/healthz";
-  if (method == "ServerReady") return "/readyz";
+  if (method == "ServerLive") return "/v2/health/live";
+  if (method == "ServerReady") return "/v2/health/ready";
   return kService;
 }
 

@@ -120,7 +120,7 @@ TEST(Gate, TakesEachTokenWholeAndNothingElse) {
     bad[i] = static_cast<char>(bad[i] ^ 1);
     EXPECT_EQ(status_with(gate, bad), 401) << bad;
   }
-  for (const char* open : {"/", "/healthz", "/readyz"}) {
+  for (const char* open : {"/", "/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"}) {
     EXPECT_EQ(status_with(gate, "", open), 0) << open;
   }
   for (const char* closed : {"/metrics", "/v1/models", "/v1/models/digits/infer", "/x"}) {
