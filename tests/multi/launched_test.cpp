@@ -29,11 +29,7 @@ constexpr const char* kSecret = "of-this-job-alone";
 class LaunchedJob : public testing::Test {
  protected:
   // Two neighbouring ports, of which the leader takes the second.
-  LaunchedJob() {
-    do {
-      port_ = static_cast<uint16_t>(test::free_port());
-    } while (!listener_on(static_cast<uint16_t>(port_ + 1)));
-  }
+  LaunchedJob() : port_(test::free_port(2)) {}
 
   std::unique_ptr<Process> start(int process, const std::string& secret) const {
     return std::make_unique<Process>(

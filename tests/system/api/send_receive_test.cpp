@@ -24,7 +24,7 @@ class SendReceive : public RuntimeTest {
  protected:
   SendReceive()
       : on_("NEURON_RT_ASYNC_SENDRECV_EXPERIMENTAL_ENABLED", "1"),
-        port_("NEURON_RT_ASYNC_SENDRECV_BOOTSTRAP_PORT", std::to_string(free_port()).c_str()) {}
+        port_("NEURON_RT_ASYNC_SENDRECV_BOOTSTRAP_PORT", std::to_string(free_port(8)).c_str()) {}
 
   static Comm* connect(int peer, int core) {
     Comm* comm = nullptr;
