@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device/core.h"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstring>
@@ -39,21 +40,20 @@ bool NotificationReader::next(neuron_notification& entry) {
   return true;
 }
 
-size_t NotificationReader::next(neuron_notification* entries, size_t most) {
-  if (entries_ == 0) return 0;
+std::span<const neuron_notification> NotificationReader::next(size_t most) {
+  const neuron_notification* const first = ring_ + index_;
+  const size_t room = std::min<size_t>(most, entries_ - index_);
   size_t count = 0;
-  // bounded: a place has the phase once until the reader has passed it
-  for (; count < most; ++count) {
-    // Acquire: as above.
-    const neuron_notification& entry = ring_[index_];
-    if ((__atomic_load_n(&entry.word, __ATOMIC_ACQUIRE) & 1) != phase_) break;
-    entries[count] = entry;
-    if (++index_ == entries_) {
-      index_ = 0;
-      phase_ ^= 1;
-    }
+  // Acquire: as above.
+  while (count < room && (__atomic_load_n(&first[count].word, __ATOMIC_ACQUIRE) & 1) == phase_) {
+    ++count;
   }
-  return count;
+  index_ += static_cast<uint32_t>(count);
+  if (index_ == entries_ && count != 0) {
+    index_ = 0;
+    phase_ ^= 1;
+  }
+  return {first, count};
 }
 
 Result<std::unique_ptr<Core>> Core::create(Device& device, uint32_t number, uint32_t index,

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "hw/control.h"
 #include "hw/isa.h"
@@ -36,8 +37,9 @@ class NotificationReader {
   void attach(const std::byte* ring, uint32_t bytes);
   // False: no further entry.
   bool next(neuron_notification& entry);
-  // The next entries, at most so many; returns how many.
-  size_t next(neuron_notification* entries, size_t most);
+  // The next entries, at most so many, where the device has put them. They stay there until the
+  // device is told that their places are free.
+  std::span<const neuron_notification> next(size_t most);
   uint32_t capacity() const { return entries_; }
   // Entries consumed, modulo the ring.
   uint32_t position() const { return index_; }

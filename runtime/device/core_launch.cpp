@@ -44,20 +44,21 @@ CoreLaunch::Times CoreLaunch::run(CoreLaunch& first, CoreLaunch* second, uint64_
   const bool failed = first.failed || (second != nullptr && second->failed);
   for (CoreLaunch* launch : {&first, second}) {
     if (launch == nullptr) continue;
-    if (!failed) launch->read_report();
+    const neuron_completion_record& record = launch->core_.completion();
+    if (!failed) launch->device_ps = record.end - record.start;
     launch->work = launch->core_.take_work();
     if (launch->core_.notes != nullptr) [[unlikely]] {
       launch->core_.notes->read();
     }
-    if (launch->core_.trace == nullptr) [[likely]] {
-      continue;
+    if (launch->core_.trace != nullptr) [[unlikely]] {
+      launch->core_.trace->end({.exec_id = launch->core_.executions,
+                                .failed = failed,
+                                .begin_ns = TraceClock::host_ns(begin),
+                                .end_ns = TraceClock::host_ns(times.end_ns),
+                                .device_ps = launch->device_ps,
+                                .work = launch->work});
     }
-    launch->core_.trace->end({.exec_id = launch->core_.executions,
-                              .failed = failed,
-                              .begin_ns = TraceClock::host_ns(begin),
-                              .end_ns = TraceClock::host_ns(times.end_ns),
-                              .device_ps = launch->device_ps,
-                              .work = launch->work});
+    if (!failed) launch->read_report();
   }
   return times;
 }
@@ -83,6 +84,11 @@ void CoreLaunch::ring(bool here) {
                                            order_.count, here);
 }
 
+void CoreLaunch::read_traces() {
+  if (core_.trace != nullptr) core_.trace->read();
+  if (core_.peer != nullptr && core_.peer->trace != nullptr) core_.peer->trace->read();
+}
+
 // As the port's wait; the core of this launch, and that which runs with it, are read meanwhile.
 int CoreLaunch::await_part(uint32_t* word, uint32_t before, uint64_t until) {
   ndl::DevicePort& port = core_.device().port();
@@ -91,8 +97,7 @@ int CoreLaunch::await_part(uint32_t* word, uint32_t before, uint64_t until) {
     const uint64_t look = read_at_ + kReadTraces;
     if (look >= until) break;
     const int waited = port.wait(core_.number(), word, before, look);
-    if (core_.trace != nullptr) core_.trace->read();
-    if (core_.peer != nullptr && core_.peer->trace != nullptr) core_.peer->trace->read();
+    if (waited != 0) read_traces();
     if (waited != 0 && core_.debugger != nullptr && core_.debugger->look()) continue;
     if (waited != -ETIMEDOUT) return waited;
     read_at_ = now_ns();
@@ -124,6 +129,8 @@ int CoreLaunch::await_completions(uint64_t until) {
     const int waited = await_word(&record.sequence, before_ + seen, until);
     if (waited != 0) return waited;
     seen = __atomic_load_n(&record.sequence, __ATOMIC_ACQUIRE) - before_;
+    // The rest of the last one is read at the end.
+    if (seen < order_.count) read_traces();
     if (record.status == NEURON_FAULT_NONE) continue;
     // The status of a record may be visible before its sequence. The core answers a read after its
     // earlier writes, so the caller then reads a sequence that counts the failed execution.
@@ -146,12 +153,9 @@ void CoreLaunch::await_end(uint64_t begin, uint64_t until) {
   if (failed && core_.debugger != nullptr) core_.debugger->failed();
 }
 
-// Reads what the engines wrote about their part of the last execution.
+// Reads what the engines wrote about their part of the last execution; a trace has read it.
 void CoreLaunch::read_report() {
-  const neuron_completion_record& record = core_.completion();
-  device_ps = record.end - record.start;
   if (core_.trace != nullptr) {
-    core_.trace->read();
     busy_ps = core_.trace->busy_ps();
     retired = core_.trace->retired();
     return;

@@ -63,6 +63,7 @@ class CoreLaunch {
   void ring(bool here);
   void await_end(uint64_t begin, uint64_t until);
   void read_report();
+  void read_traces();
   int await_part(uint32_t* word, uint32_t before, uint64_t until);
   int await_word(uint32_t* word, uint32_t before, uint64_t until);
   int await_completions(uint64_t until);

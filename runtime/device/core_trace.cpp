@@ -31,7 +31,6 @@ unsigned kind_of(const neuron_notification& entry) {
 
 Result<std::unique_ptr<CoreTrace>> CoreTrace::create(Core& core, std::shared_ptr<TraceSink> sink) {
   std::unique_ptr<CoreTrace> trace(new CoreTrace(core, std::move(sink)));
-  trace->entries_.resize(kEntriesAtOnce);
   for (uint32_t slot = 0; slot <= NEURON_NQ_SLOT_TRANSFER; ++slot) {
     const bool wanted = slot < NEURON_CORE_ENGINES || slot == NEURON_NQ_SLOT_SEMAPHORE ||
                         slot == NEURON_NQ_SLOT_TRANSFER;
@@ -124,21 +123,23 @@ void CoreTrace::read(Ring& ring) {
   uint64_t taken = 0;
   // bounded: by one lap. A device that writes as fast as this reads would keep a wait from its
   // deadline.
-  for (bool more = true; more;) {
-    const size_t count = ring.reader.next(entries_.data(), entries_.size());
-    taken += count;
-    more = count == entries_.size() && taken < ring.reader.capacity();
-    in_use += count;
-    if (count == 0) break;
+  while (taken < ring.reader.capacity()) {
+    const auto entries = ring.reader.next(kEntriesAtOnce);
+    if (entries.empty()) break;
+    taken += entries.size();
+    in_use += entries.size();
     if (ring.slot < NEURON_CORE_ENGINES) {
-      for (const neuron_notification& entry : std::span(entries_).first(count)) {
-        if (kind_of(entry) != NEURON_NK_COMPLETE) continue;
-        busy_ps_[ring.slot] = uint64_t{entry.info[1]} << 32 | entry.info[0];
-        retired_[ring.slot] = entry.info[2];
+      // The last one counts, and is near the end.
+      const auto last = std::find_if(entries.rbegin(), entries.rend(), [](const auto& entry) {
+        return kind_of(entry) == NEURON_NK_COMPLETE;
+      });
+      if (last != entries.rend()) {
+        busy_ps_[ring.slot] = uint64_t{last->info[1]} << 32 | last->info[0];
+        retired_[ring.slot] = last->info[2];
       }
     }
-    sink_->take(ring.slot, std::span(entries_).first(count));
-    ring.unacknowledged += static_cast<uint32_t>(count);
+    sink_->take(ring.slot, entries);
+    ring.unacknowledged += static_cast<uint32_t>(entries.size());
     // Not at every reading: a register costs as much as a hundred entries.
     if (ring.unacknowledged >= ring.reader.capacity() / 4) acknowledge(ring);
   }

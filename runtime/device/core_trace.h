@@ -41,7 +41,7 @@ class TraceSink {
  public:
   virtual ~TraceSink() = default;
   // Entries of one ring (NEURON_NQ_SLOT_*, or that of a CC core), in their order. Those of
-  // different rings come as they are read.
+  // different rings come as they are read. They lie in the ring, and are gone behind this call.
   virtual void take(uint32_t slot, std::span<const neuron_notification> entries) = 0;
   virtual void ended(const TracedExecution& execution) = 0;
 };
@@ -94,7 +94,6 @@ class CoreTrace {
   Core& core_;
   std::shared_ptr<TraceSink> sink_;
   std::vector<Ring> rings_;
-  std::vector<neuron_notification> entries_;  // of one reading
   uint64_t lost_ = 0;
   uint64_t lost_before_ = 0;  // before the last reset
   std::array<uint64_t, NEURON_CORE_ENGINES> busy_ps_{};

@@ -12,7 +12,7 @@ SystemTrace::Details ExecuteTrace::details(uint64_t host_ns) const {
 void ExecuteTrace::tell_start() {
   id_ = trace_->next_id(1 + SystemTrace::kIdsOfLaunch);
   begin_ns_ = TraceClock::now_ns();
-  trace_->add(TraceEvent::kExecute, true, details(begin_ns_));
+  entry_ = trace_->add(TraceEvent::kExecute, true, details(begin_ns_));
 }
 
 void ExecuteTrace::waited() {
@@ -36,6 +36,7 @@ void LaunchTrace::begin() {
     call_->has_launched_ = true;
     call_->last_.id = call_->id_ + 1;
     call_->last_.begin_ns = call_->begin_ns_;
+    call_->last_.call_entry = call_->entry_;
     return;
   }
   const uint64_t now = TraceClock::now_ns();

@@ -41,6 +41,7 @@ class ExecuteTrace {
   const LoadedModel& model_;
   uint64_t id_ = 0;
   uint64_t begin_ns_ = 0;  // of the first launch
+  uint64_t entry_ = 0;     // of the start
   bool has_launched_ = false;
   SystemTrace::Launch last_;  // the last launch, which has no end yet
 };

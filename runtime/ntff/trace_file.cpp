@@ -14,6 +14,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "driver/base/crc32.h"
 #include "driver/base/json_text.h"
 
 namespace neuron::ntff {
@@ -49,10 +50,6 @@ struct FileHeader {
   uint64_t zero[2] = {};
 };
 static_assert(sizeof(FileHeader) == 32);
-
-uint32_t checksum(std::span<const uint8_t> bytes) {
-  return static_cast<uint32_t>(crc32_z(0, bytes.data(), bytes.size()));
-}
 
 template <class T>
 std::span<const uint8_t> bytes_of(const T& value) {
@@ -151,7 +148,7 @@ bool TraceFileWriter::end_early(int reason, uint64_t whole) {
   ChunkHeader header;
   header.kind = static_cast<uint32_t>(ChunkKind::kEnd);
   header.stored = header.bytes = static_cast<uint32_t>(text.size());
-  header.crc32 = checksum(bytes);
+  header.crc32 = base::crc32(bytes);
   const auto head = bytes_of(header);
   std::vector<uint8_t> chunk(head.begin(), head.end());
   chunk.insert(chunk.end(), bytes.begin(), bytes.end());
@@ -195,7 +192,7 @@ Result<void> TraceFileWriter::write(ChunkKind kind, ChunkPlace place,
                      .index = place.index,
                      .stored = 0,
                      .bytes = static_cast<uint32_t>(bytes.size()),
-                     .crc32 = checksum(bytes)};
+                     .crc32 = base::crc32(bytes)};
   if (bytes.size() > kLargestChunk) {
     return state_ = fail(NRT_INVALID, "a chunk of {} bytes is too large for the profile '{}'",
                          bytes.size(), path_);
@@ -389,7 +386,7 @@ Result<std::optional<Chunk>> TraceFileReader::contents_of(const ChunkHeader& hea
                   place);
     }
   }
-  if (checksum(chunk.bytes) != header.crc32) {
+  if (base::crc32(chunk.bytes) != header.crc32) {
     return fail(NRT_INVALID,
                 "the profile '{}' is damaged: the contents of its chunk at byte {} do not have the "
                 "checksum that it names",

@@ -74,7 +74,9 @@ bool SystemTrace::start(const SystemTraceSettings& settings) {
   for (auto& ring : rings_) {
     if (ring != nullptr) ring->clear();
   }
-  for (auto& passed : device_ps_) passed.store(0, std::memory_order_relaxed);
+  for (CoreTime& time : core_times_) {
+    time.begin_ps.store(time.now_ps.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
   names_.clear();
   name_numbers_.clear();
   dropped_.store(0, std::memory_order_relaxed);
@@ -111,7 +113,14 @@ SystemTrace::Entry& SystemTrace::Ring::push() {
     __builtin_prefetch(reinterpret_cast<const char*>(place + 1) + 64 * line, 1);
   }
   ++count_;
+  ++pushed_;
   return *place;
+}
+
+SystemTrace::Entry* SystemTrace::Ring::last(uint64_t number) {
+  if (number != pushed_ || count_ == 0) return nullptr;
+  const size_t at = first_ + count_ - 1;
+  return &blocks_[at / kBlock][at % kBlock];
 }
 
 void SystemTrace::Ring::pop() {
@@ -140,13 +149,17 @@ SystemTrace::Ring* SystemTrace::ring_of(uint32_t core) {
   return ring.get();
 }
 
-SystemTrace::Entry& SystemTrace::room_for(Ring& ring, uint64_t events) {
+void SystemTrace::make_room(Ring& ring, uint64_t events) {
   // bounded: by the events that the ring has
   while (ring.events != 0 && ring.events + events > settings_.events_per_core) {
     (void)take_oldest(ring);
     ++ring.dropped;
     dropped_.fetch_add(1, std::memory_order_relaxed);
   }
+}
+
+SystemTrace::Entry& SystemTrace::room_for(Ring& ring, uint64_t events) {
+  make_room(ring, events);
   Entry& place = ring.push();
   ring.events += events;
   return place;
@@ -185,6 +198,7 @@ void SystemTrace::unfold(const Entry& launch, Unfolded& into) const {
   };
   Entry call = base;
   --call.id;
+  if (launch.begins_call) put(TraceEvent::kExecute, true, launch.called, call);
   span(TraceEvent::kExecutionBefore, launch.time, launched != 0 ? launched : launch.end);
   if (ended == 0) {
     if (launch.ends_call) put(TraceEvent::kExecute, false, launch.end, call);
@@ -205,7 +219,7 @@ void SystemTrace::unfold(const Entry& launch, Unfolded& into) const {
   if (launch.ends_call) put(TraceEvent::kExecute, false, launch.end, call);
 }
 
-// How many unfold() makes.
+// How many unfold() makes, but for the start of a call.
 uint64_t SystemTrace::events_of(const Launch& launch) const {
   const auto both = [&](TraceEvent event) -> uint64_t { return wanted(event) ? 2 : 0; };
   uint64_t events = both(TraceEvent::kExecutionBefore);
@@ -225,19 +239,21 @@ void SystemTrace::add_or_drop(uint64_t events, Add&& add) noexcept {
   });
 }
 
-void SystemTrace::add(TraceEvent event, bool start, const Details& details) noexcept {
-  add_or_drop(1, [&] { add_event(event, start, details); });
+uint64_t SystemTrace::add(TraceEvent event, bool start, const Details& details) noexcept {
+  uint64_t number = 0;
+  add_or_drop(1, [&] { number = add_event(event, start, details); });
+  return number;
 }
 
 void SystemTrace::add(const Launch& launch) noexcept {
   add_or_drop(kMostOfLaunch, [&] { add_launch(launch); });
 }
 
-void SystemTrace::add_event(TraceEvent event, bool start, const Details& details) {
+uint64_t SystemTrace::add_event(TraceEvent event, bool start, const Details& details) {
   const std::lock_guard lock(mutex_);
-  if (!running() || !wanted(event)) return;
+  if (!running() || !wanted(event)) return 0;
   Ring* ring = ring_of(details.core);
-  if (ring == nullptr) return;
+  if (ring == nullptr) return 0;
   room_for(*ring, 1) = {.time = details.host_ns != 0 ? details.host_ns : TraceClock::now_ns(),
                         .id = details.id,
                         .bytes = details.bytes.value_or(0),
@@ -250,6 +266,7 @@ void SystemTrace::add_event(TraceEvent event, bool start, const Details& details
                         .has_bytes = details.bytes.has_value(),
                         .has_core_ns = details.core_ns.has_value(),
                         .has_exec_id = details.exec_id.has_value()};
+  return ring->last_number();
 }
 
 void SystemTrace::add_launch(const Launch& launch) {
@@ -275,6 +292,25 @@ void SystemTrace::add_launch(const Launch& launch) {
             .end = launch.end_ns};
   };
   if (events <= settings_.events_per_core) {
+    make_room(*ring, events);
+    if (Entry* call = launch.call_entry != 0 ? ring->last(launch.call_entry) : nullptr) {
+      // Field by field: a whole entry on the way would be written twice. Name and thread are those
+      // of the call.
+      call->called = call->time;
+      call->time = launch.begin_ns;
+      call->id = launch.id;
+      call->bytes = launch.device_ps;
+      call->core_ns = launch.core_ps / 1000;
+      call->exec_id = launch.exec_id;
+      call->is_launch = call->begins_call = true;
+      call->collective = launch.collective;
+      call->ends_call = launch.ends_call;
+      call->launched = launch.launched_ns;
+      call->ended = launch.ended_ns;
+      call->end = launch.end_ns;
+      ring->events += events;
+      return;
+    }
     room_for(*ring, events) = entry();
     return;
   }

@@ -4,15 +4,17 @@
 // executions, and the model time in which a core ran.
 //
 // Concepts: a ring of events for each virtual core; of a full one the oldest goes and is counted.
-// The events of a launch are one entry, which is unfolded when they are taken.
-// Events carry the host's time; those of a core also have its model time, which goes on over all
-// executions of a trace. Callers: functions of the runtime add, nrt_sys_trace_* starts, stops and
-// takes. Thread-safe: all functions. Without a trace, running() is one relaxed load and nothing
-// else happens. Fails: start() while a trace runs, stop() without one. Adding cannot fail: an event
-// for which there is no memory counts as dropped.
+// The events of a launch are one entry, which is unfolded when they are taken. It takes the place
+// of the start of its call, if that is still the last entry. Events carry the host's time; those of
+// a core also have its model time, which goes on over all executions of a trace. Callers: functions
+// of the runtime add, nrt_sys_trace_* starts, stops and takes. Thread-safe: all functions. Without
+// a trace, running() is one relaxed load and nothing else happens. Fails: start() while a trace
+// runs, stop() without one. Adding cannot fail: an event for which there is no memory counts as
+// dropped.
 #ifndef RUNTIME_OBSERVE_SYSTEM_TRACE_H
 #define RUNTIME_OBSERVE_SYSTEM_TRACE_H
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bitset>
@@ -99,6 +101,8 @@ class SystemTrace {
     uint64_t device_ps = 0;
     // It was the last of a call of nrt_execute, which ended with it and whose id is the one before.
     bool ends_call = false;
+    // What add() has given for the start of the call; 0: not the first launch of one.
+    uint64_t call_entry = 0;
     // Times of the host: the call, the launch, its end, the end of the call. Of one that failed
     // before, launched_ns or ended_ns is 0.
     uint64_t begin_ns = 0, launched_ns = 0, ended_ns = 0, end_ns = 0;
@@ -107,14 +111,19 @@ class SystemTrace {
   static constexpr uint64_t kIdsOfLaunch = 4;
   // A core has run so long; returns its model time before. In the core's turn.
   uint64_t advance(uint32_t core, uint64_t device_ps) {
-    return device_ps_[core % SystemTraceSettings::kMostCores].fetch_add(device_ps,
-                                                                        std::memory_order_relaxed);
+    CoreTime& time = core_times_[core % SystemTraceSettings::kMostCores];
+    const uint64_t before = time.now_ps.load(std::memory_order_relaxed);
+    time.now_ps.store(before + device_ps, std::memory_order_relaxed);
+    // A trace that begins at this moment may begin behind this launch.
+    const uint64_t begin = time.begin_ps.load(std::memory_order_relaxed);
+    return before - std::min(before, begin);
   }
 
   uint64_t next_id(uint64_t count = 1) {
     return ids_.fetch_add(count, std::memory_order_relaxed) + 1;
   }
-  void add(TraceEvent event, bool start, const Details& details) noexcept;
+  // Returns the entry's number; 0: it is not kept.
+  uint64_t add(TraceEvent event, bool start, const Details& details) noexcept;
 
   // Events of one core, or of all, as JSON; they are gone then. `most`: of each core.
   std::string take(std::optional<uint32_t> core, uint64_t most);
@@ -132,13 +141,13 @@ class SystemTrace {
     bool start = false, has_bytes = false, has_core_ns = false, has_exec_id = false;
     // Of a launch, which stands for several events: `time` is the beginning, `id` the first of its
     // ids, `bytes` the picoseconds of the core.
-    bool is_launch = false, collective = false, ends_call = false;
-    uint64_t launched = 0, ended = 0, end = 0;
+    bool is_launch = false, collective = false, begins_call = false, ends_call = false;
+    uint64_t called = 0, launched = 0, ended = 0, end = 0;
   };
   static constexpr size_t kMostOfLaunch = 12;
-  // The events of a launch, in their order.
+  // The start of a call and the events of its launch, in their order.
   struct Unfolded {
-    std::array<Entry, kMostOfLaunch> entries;
+    std::array<Entry, 1 + kMostOfLaunch> entries;
     size_t first = 0, count = 0;
   };
   // Blocks of entries; what was taken makes room for what comes, also in the next trace.
@@ -148,6 +157,9 @@ class SystemTrace {
     Entry& push();
     // The oldest entry, which unfolded events precede.
     const Entry& front() const { return blocks_.front()[first_]; }
+    // The entry of this number, if it is the last one; null otherwise.
+    Entry* last(uint64_t number);
+    uint64_t last_number() const { return pushed_; }
     void pop();
     void clear();
     uint64_t dropped = 0;
@@ -160,15 +172,17 @@ class SystemTrace {
     std::vector<std::unique_ptr<Entry[]>> free_;
     size_t first_ = 0;  // within the first block
     size_t count_ = 0;
+    uint64_t pushed_ = 0;  // also before clear()
   };
   // Under mutex_.
   bool wanted(TraceEvent event) const { return settings_.events.test(static_cast<size_t>(event)); }
   // Null: nothing is kept of this core.
   Ring* ring_of(uint32_t core);
-  // The place of an entry of so many events, which has any value; the oldest go if there is no
-  // room.
+  // The oldest go if there is no room for so many events.
+  void make_room(Ring& ring, uint64_t events);
+  // The place of an entry of so many events, which has any value.
   Entry& room_for(Ring& ring, uint64_t events);
-  void add_event(TraceEvent event, bool start, const Details& details);
+  uint64_t add_event(TraceEvent event, bool start, const Details& details);
   void add_launch(const Launch& launch);
   // Calls `add`; without memory, `events` are dropped instead.
   template <class Add>
@@ -183,7 +197,12 @@ class SystemTrace {
   std::atomic<uint64_t> ids_{0};
   std::atomic<uint64_t> without_memory_{0};  // dropped since the last take()
   std::atomic<uint64_t> dropped_{0};         // since start(), for whatever reason
-  std::array<std::atomic<uint64_t>, SystemTraceSettings::kMostCores> device_ps_{};
+  // Written by whoever has the core's turn, and by start().
+  struct CoreTime {
+    std::atomic<uint64_t> now_ps{0};    // goes on over all traces
+    std::atomic<uint64_t> begin_ps{0};  // when the trace began
+  };
+  std::array<CoreTime, SystemTraceSettings::kMostCores> core_times_;
   std::mutex mutex_;  // everything below
   SystemTraceSettings settings_;
   std::array<std::unique_ptr<Ring>, SystemTraceSettings::kMostCores> rings_;

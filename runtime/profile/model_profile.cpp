@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/profile/model_profile.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/base/log.h"
 #include "runtime/device/core_trace.h"
 #include "runtime/profile/execution_chunk.h"
 #include "runtime/profile/program_chunks.h"
+#include "runtime/profile/recorded_ring.h"
 #include "runtime/profile/stream_chunks.h"
 
 namespace neuron::runtime {
@@ -27,12 +29,8 @@ class ProfileSink final : public TraceSink {
 
   void take(uint32_t slot, std::span<const neuron_notification> entries) override {
     if (!is_ours()) return;
-    auto& kept = entries_[slot];
-    const size_t before = kept.size();
-    kept.insert(kept.end(), entries.begin(), entries.end());
-    // Whether a lap of the ring is even says nothing about an execution.
-    for (size_t n = before; n < kept.size(); ++n) kept[n].word &= ~1u;
-    if (kept.size() < kEntriesOfChunk) return;
+    rings_[slot].add(entries);
+    if (rings_[slot].entries().size() < kEntriesOfChunk) return;
     write(slot);
     in_pieces_ = true;
   }
@@ -42,11 +40,12 @@ class ProfileSink final : public TraceSink {
     if (!is_ours()) return;
     write_streams_once();
     if (repeats_the_last(execution)) {
+      RepeatedExecutionText text;
       note(file_->write(ChunkKind::kExecution, {.part = part_, .index = 0},
-                        repeated_execution_text(execution, last_index_)));
-      for (auto& kept : entries_) kept.clear();
+                        text.of(execution, last_index_)));
+      for (RecordedRing& ring : rings_) ring.forget();
     } else {
-      for (uint32_t slot = 0; slot < entries_.size(); ++slot) write(slot);
+      for (uint32_t slot = 0; slot < rings_.size(); ++slot) write(slot);
       note(file_->write(ChunkKind::kExecution, {.part = part_, .index = 0},
                         execution_text(execution)));
       remember(execution);
@@ -62,13 +61,12 @@ class ProfileSink final : public TraceSink {
   // Other models run on the core too.
   bool is_ours() const { return model_.core().current_model == &model_; }
   void write(uint32_t slot) {
-    auto& kept = entries_[slot];
-    if (kept.empty()) return written_[slot].clear();
-    note(file_->write(ChunkKind::kEntries, {.part = part_, .index = slot},
-                      {reinterpret_cast<const uint8_t*>(kept.data()),
-                       kept.size() * sizeof(neuron_notification)}));
-    std::swap(kept, written_[slot]);
-    kept.clear();
+    const auto entries = rings_[slot].entries();
+    if (!entries.empty()) {
+      note(file_->write(ChunkKind::kEntries, {.part = part_, .index = slot},
+                        {reinterpret_cast<const uint8_t*>(entries.data()), entries.size_bytes()}));
+    }
+    rings_[slot].written();
   }
   void write_streams_once() {
     if (has_streams_) return;
@@ -84,15 +82,8 @@ class ProfileSink final : public TraceSink {
         std::memcmp(&execution.work, &last_.work, sizeof(last_.work)) != 0) {
       return false;
     }
-    for (uint32_t slot = 0; slot < entries_.size(); ++slot) {
-      const auto &now = entries_[slot], &before = written_[slot];
-      if (now.size() != before.size() ||
-          (!now.empty() &&
-           std::memcmp(now.data(), before.data(), now.size() * sizeof(now[0])) != 0)) {
-        return false;
-      }
-    }
-    return true;
+    return std::all_of(rings_.begin(), rings_.end(),
+                       [](const RecordedRing& ring) { return ring.repeats(); });
   }
   void remember(const TracedExecution& execution) {
     has_last_ = !in_pieces_ && !execution.failed;
@@ -109,12 +100,10 @@ class ProfileSink final : public TraceSink {
   std::shared_ptr<TraceFileWriter> file_;
   const uint32_t part_;
   const LoadedModel& model_;
-  using Entries = std::array<std::vector<neuron_notification>, kTracedRings>;
-  Entries entries_;           // of this execution
-  Entries written_;           // what was written last of each ring
+  std::array<RecordedRing, kTracedRings> rings_;
   bool has_streams_ = false;  // what the CC cores are for is in the file
   bool in_pieces_ = false;    // some of this execution's entries are in the file already
-  // The last execution whose entries are in the file, and all of them in written_.
+  // The last execution whose entries are in the file, and all of them in rings_.
   bool has_last_ = false;
   TracedExecution last_;
   uint64_t last_index_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/chip/notification_queue.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 
@@ -19,79 +20,146 @@ bool usable_size(uint32_t size) {
   return size >= 2 * NEURON_NOTIFICATION_BYTES && std::has_single_bit(size);
 }
 
+template <class Word>
+void put_word(std::byte* to, size_t offset, Word value, std::memory_order order) {
+  std::atomic_ref<Word>(*reinterpret_cast<Word*>(to + offset)).store(value, order);
+}
+
+uint64_t both(uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; }
+
+// Words of 64 bits where the ring's alignment lets them be stored whole.
+inline void put(std::byte* to, const neuron_notification& entry, uint32_t phase) {
+  using Entry = neuron_notification;
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  // A large ring is in no cache when its turn comes again.
+  __builtin_prefetch(to + kAhead, 1);
+  if (reinterpret_cast<uintptr_t>(to) % 8 == 0) [[likely]] {
+    put_word<uint64_t>(to, offsetof(Entry, time), entry.time, kRelaxed);
+    put_word<uint64_t>(to, offsetof(Entry, pc), both(entry.pc, entry.debug), kRelaxed);
+    put_word<uint64_t>(to, offsetof(Entry, info), both(entry.info[0], entry.info[1]), kRelaxed);
+  } else {
+    put_word(to, offsetof(Entry, time), static_cast<uint32_t>(entry.time), kRelaxed);
+    put_word(to, offsetof(Entry, time) + 4, static_cast<uint32_t>(entry.time >> 32), kRelaxed);
+    put_word(to, offsetof(Entry, pc), entry.pc, kRelaxed);
+    put_word(to, offsetof(Entry, debug), entry.debug, kRelaxed);
+    put_word(to, offsetof(Entry, info), entry.info[0], kRelaxed);
+    put_word(to, offsetof(Entry, info) + 4, entry.info[1], kRelaxed);
+  }
+  put_word(to, offsetof(Entry, info) + 8, entry.info[2], kRelaxed);
+  // Publishes the words above: pairs with the host's acquire load of this one.
+  base::hand_to_other_processes();
+  put_word(to, offsetof(Entry, word), entry.word | phase, std::memory_order_release);
+}
+
 }  // namespace
 
 void NotificationBlock::update_enabled(Queue& queue) {
   queue.enabled.store(queue.base() != 0 && usable_size(queue.size), std::memory_order_relaxed);
 }
 
-bool NotificationBlock::append(Queue& queue, const Notification& entry) {
+std::byte* NotificationBlock::place_of(const Queue& queue, size_t entries) const {
   const uint64_t address = queue.base() + uint64_t{queue.tail} * NEURON_NOTIFICATION_BYTES;
-  std::byte* to = bus_.direct(address, NEURON_NOTIFICATION_BYTES);
+  std::byte* to = bus_.direct(address, entries * NEURON_NOTIFICATION_BYTES);
   // The ring's alignment is the host's choice; a misaligned last word could not be stored whole.
-  if (to == nullptr || reinterpret_cast<uintptr_t>(to) % 4 != 0) return false;
-  // A large ring is in no cache when its turn comes again.
-  __builtin_prefetch(to + kAhead, 1);
-  auto* const words = reinterpret_cast<uint32_t*>(to);
-  // Word by word, as the caller has put them: a wider load or store of what was just stored in
-  // smaller pieces waits until these have left the processor's store buffer.
-  const auto put = [&](size_t offset, uint32_t value) {
-    std::atomic_ref<uint32_t>(words[offset / 4]).store(value, std::memory_order_relaxed);
-  };
-  put(offsetof(neuron_notification, time), static_cast<uint32_t>(entry.time));
-  put(offsetof(neuron_notification, time) + 4, static_cast<uint32_t>(entry.time >> 32));
-  put(offsetof(neuron_notification, pc), entry.pc);
-  put(offsetof(neuron_notification, debug), entry.debug);
-  for (size_t i = 0; i < entry.info.size(); ++i) {
-    put(offsetof(neuron_notification, info) + 4 * i, entry.info[i]);
-  }
-  const uint32_t last = queue.phase | static_cast<uint32_t>(entry.kind) << NEURON_NW_KIND_SHIFT |
-                        (entry.engine & 0xFu) << NEURON_NW_ENGINE_SHIFT |
-                        static_cast<uint32_t>(entry.code) << NEURON_NW_CODE_SHIFT |
-                        (entry.opcode & 0xFFFu) << NEURON_NW_OPCODE_SHIFT;
-  // Publishes the words above: pairs with the host's acquire load of this one.
-  base::hand_to_other_processes();
-  std::atomic_ref<uint32_t>(words[offsetof(neuron_notification, word) / 4])
-      .store(last, std::memory_order_release);
-  if (++queue.tail == queue.entries()) {
-    queue.tail = 0;
-    queue.phase ^= 1;
-  }
-  bus_.wrote({.address = address,
-              .bytes = NEURON_NOTIFICATION_BYTES,
-              .kind = HostWriteKind::kNotification,
-              .engine = static_cast<uint8_t>(&queue - queues_.data())});
+  return reinterpret_cast<uintptr_t>(to) % 4 == 0 ? to : nullptr;
+}
+
+bool NotificationBlock::append(Queue& queue, const neuron_notification& entry) {
+  std::byte* to = place_of(queue, 1);
+  if (to == nullptr) return false;
+  put(to, entry, queue.phase);
+  advance(queue, 1);
   return true;
 }
 
+// Behind entries that were stored; they do not go beyond the end of the ring.
+void NotificationBlock::advance(Queue& queue, uint32_t entries) {
+  bus_.wrote({.address = queue.base() + uint64_t{queue.tail} * NEURON_NOTIFICATION_BYTES,
+              .bytes = uint64_t{entries} * NEURON_NOTIFICATION_BYTES,
+              .kind = HostWriteKind::kNotification,
+              .engine = static_cast<uint8_t>(&queue - queues_.data())});
+  queue.tail += entries;
+  if (queue.tail == queue.entries()) {
+    queue.tail = 0;
+    queue.phase ^= 1;
+  }
+}
+
 bool NotificationBlock::post(unsigned slot, const Notification& entry) {
-  Queue& queue = queues_[slot];
   if (!enabled(slot)) return false;
-  const std::lock_guard guard(queue.lock);
+  const Transfer transfer(bus_.host_memory());
+  const std::lock_guard guard(lock_);
+  return post_locked(slot, encode(entry));
+}
+
+uint32_t NotificationBlock::post(std::span<const Batch> batches) {
+  uint32_t lacking = 0;
+  const Transfer transfer(bus_.host_memory());
+  const std::lock_guard guard(lock_);
+  for (const Batch& batch : batches) {
+    if (!post_batch(batch)) lacking |= 1u << batch.slot;
+  }
+  return lacking;
+}
+
+bool NotificationBlock::post_batch(const Batch& batch) {
+  Queue& queue = queues_[batch.slot];
+  bool stored = true;
+  for (auto left = batch.entries; !left.empty();) {
+    if (const size_t count = append_run(queue, left); count != 0) {
+      left = left.subspan(count);
+      continue;
+    }
+    stored &= post_locked(batch.slot, left.front());
+    left = left.subspan(1);
+  }
+  return stored;
+}
+
+size_t NotificationBlock::append_run(Queue& queue, std::span<const neuron_notification> entries) {
+  // What is rare is for post_locked(): drops to tell of, a ring that overwrites.
+  if (!queue.enabled.load(std::memory_order_relaxed) || queue.unreported != 0 ||
+      (queue.mode & 1) != 0) {
+    return 0;
+  }
+  const size_t count =
+      std::min<size_t>(entries.size(), std::min(queue.free_slots(), queue.entries() - queue.tail));
+  std::byte* to = place_of(queue, count);
+  if (to == nullptr) return 0;
+  for (const neuron_notification& entry : entries.first(count)) {
+    put(to, entry, queue.phase);
+    to += NEURON_NOTIFICATION_BYTES;
+  }
+  advance(queue, static_cast<uint32_t>(count));
+  return count;
+}
+
+bool NotificationBlock::post_locked(unsigned slot, const neuron_notification& entry) {
+  Queue& queue = queues_[slot];
   if (!enabled(slot)) return false;
   const bool overwrite = (queue.mode & 1) != 0;
   // One place is kept: for a pending overflow entry, and in the error ring always.
   const uint32_t reserve = queue.unreported != 0 || slot == NEURON_NQ_SLOT_ERROR ? 1 : 0;
-  Notification overflow;
-  overflow.kind = NEURON_NK_OVERFLOW;
-  overflow.code = NEURON_FAULT_NQ_OVERFLOW;
-  overflow.time = entry.time;
-  if (!overwrite && queue.free_slots() < reserve + 1) {
+  const auto overflow = [&](uint32_t dropped) {
+    Notification told;
+    told.kind = NEURON_NK_OVERFLOW;
+    told.code = NEURON_FAULT_NQ_OVERFLOW;
+    told.time = entry.time;
+    told.info[0] = dropped;
+    return append(queue, encode(told));
+  };
+  if (!overwrite && queue.free_slots() < reserve + 1) [[unlikely]] {
     const bool first = queue.unreported == 0;
     ++queue.dropped;
     ++queue.unreported;
     if (slot != NEURON_NQ_SLOT_ERROR) return false;
     overflowed_.store(true, std::memory_order_relaxed);
-    if (first && queue.free_slots() >= 1) {
-      overflow.info[0] = queue.dropped;
-      append(queue, overflow);
-    }
+    if (first && queue.free_slots() >= 1) overflow(queue.dropped);
     return false;
   }
-  if (queue.unreported != 0) {
-    overflow.info[0] = queue.unreported;
+  if (queue.unreported != 0) [[unlikely]] {
     // The error ring has told at once, in its last slot.
-    if (slot != NEURON_NQ_SLOT_ERROR && !append(queue, overflow)) return false;
+    if (slot != NEURON_NQ_SLOT_ERROR && !overflow(queue.unreported)) return false;
     queue.unreported = 0;
   }
   return append(queue, entry);
@@ -115,8 +183,8 @@ bool NotificationBlock::post_error(neuron_fault fault, const Access& access,
 }
 
 void NotificationBlock::reset() {
+  const std::lock_guard guard(lock_);
   for (Queue& queue : queues_) {
-    const std::lock_guard guard(queue.lock);
     queue.enabled.store(false, std::memory_order_relaxed);
     queue.base_lo = queue.base_hi = queue.size = 0;
     queue.head = queue.tail = queue.mode = queue.dropped = queue.unreported = 0;
@@ -133,7 +201,7 @@ bool NotificationBlock::accepts(uint64_t offset, uint64_t bytes, bool, const Acc
 
 uint32_t NotificationBlock::read_word(uint64_t offset, const Access&) {
   Queue& queue = queues_[(offset - kFirst) / kStride];
-  const std::lock_guard guard(queue.lock);
+  const std::lock_guard guard(lock_);
   switch ((offset - kFirst) % kStride) {
     case NEURON_NQ_ADDRESS_LO:
       return queue.base_lo;
@@ -156,7 +224,7 @@ uint32_t NotificationBlock::read_word(uint64_t offset, const Access&) {
 
 void NotificationBlock::write_word(uint64_t offset, uint32_t value, const Access&) {
   Queue& queue = queues_[(offset - kFirst) / kStride];
-  const std::lock_guard guard(queue.lock);
+  const std::lock_guard guard(lock_);
   switch ((offset - kFirst) % kStride) {
     case NEURON_NQ_ADDRESS_LO:
       queue.base_lo = value;

@@ -6,15 +6,18 @@
 // an entry, which has the phase bit, is stored last, with release order; it pairs with the host's
 // acquire load of that word. Rings lie in HBM or host memory; a ring whose memory is gone drops its
 // entries. A full ring drops entries and counts them (mode bit 0: it overwrites). An overflow entry
-// precedes the next entry that fits; an error ring keeps its last slot for that. Callers: any
-// thread. Thread-safe: yes, a lock per queue; `enabled` is one relaxed load.
+// precedes the next entry that fits; an error ring keeps its last slot for that.
+// Several entries at a time take the lock once, and look for the memory of a ring once.
+// Callers: any thread. Thread-safe: yes, a lock for the block; `enabled` is one relaxed load.
 #ifndef DRIVER_EMULATOR_CHIP_NOTIFICATION_QUEUE_H
 #define DRIVER_EMULATOR_CHIP_NOTIFICATION_QUEUE_H
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <span>
 
 #include "driver/base/backoff.h"
 #include "driver/emulator/chip/register_target.h"
@@ -46,6 +49,24 @@ class NotificationBlock : public RegisterTarget {
   }
   // False if the entry was not stored: no ring, a full ring, or no memory there.
   bool post(unsigned slot, const Notification& entry);
+  // The entries of several slots, but that of errors, as encode() gives them. Bit s of the answer:
+  // some of slot s were not stored.
+  struct Batch {
+    unsigned slot;
+    std::span<const neuron_notification> entries;
+  };
+  uint32_t post(std::span<const Batch> batches);
+  // As it lies in a ring, but for the phase.
+  static neuron_notification encode(const Notification& entry) {
+    return {.time = entry.time,
+            .pc = entry.pc,
+            .debug = entry.debug,
+            .info = {entry.info[0], entry.info[1], entry.info[2]},
+            .word = static_cast<uint32_t>(entry.kind) << NEURON_NW_KIND_SHIFT |
+                    (entry.engine & 0xFu) << NEURON_NW_ENGINE_SHIFT |
+                    static_cast<uint32_t>(entry.code) << NEURON_NW_CODE_SHIFT |
+                    (entry.opcode & 0xFFFu) << NEURON_NW_OPCODE_SHIFT};
+  }
   // Error notification in slot 7; info as hw/notification.h says for the fault. Also counted.
   bool post_error(neuron_fault fault, const Access& access, std::array<uint32_t, 3> info,
                   uint32_t pc = 0, uint32_t debug = 0, uint16_t opcode = 0);
@@ -78,7 +99,6 @@ class NotificationBlock : public RegisterTarget {
     std::atomic_flag held_;
   };
   struct Queue {
-    ShortLock lock;
     std::atomic<bool> enabled = false;
     uint32_t base_lo = 0;
     uint32_t base_hi = 0;
@@ -95,10 +115,19 @@ class NotificationBlock : public RegisterTarget {
     uint32_t free_slots() const { return (head - tail - 1) & (entries() - 1); }
   };
 
-  bool append(Queue& queue, const Notification& entry);
+  // Under lock_.
+  bool post_locked(unsigned slot, const neuron_notification& entry);
+  bool post_batch(const Batch& batch);
+  // Stores entries in places that lie behind each other and are free; returns how many.
+  size_t append_run(Queue& queue, std::span<const neuron_notification> entries);
+  bool append(Queue& queue, const neuron_notification& entry);
+  // Memory of the next places of a ring, which lie behind each other; null: not there.
+  std::byte* place_of(const Queue& queue, size_t entries) const;
+  void advance(Queue& queue, uint32_t entries);
   void update_enabled(Queue& queue);
 
   const Bus& bus_;
+  ShortLock lock_;  // queues_, but for `enabled`
   std::array<Queue, NEURON_NQ_COUNT> queues_;
   std::array<std::atomic<uint64_t>, 128> errors_ = {};
   std::atomic<uint64_t> error_total_ = 0;

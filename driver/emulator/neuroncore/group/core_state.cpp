@@ -50,6 +50,22 @@ CoreState::CoreState(const chip::CoreConnections& connections)
   }
 }
 
+void CoreState::post_all_records() {
+  has_records_ = false;
+  for (unsigned block = 0; block <= cc_count; ++block) {
+    records[block].post(notifications_of(block));
+    const uint32_t lacking = records[block].lacking();
+    if (lacking == 0) [[likely]] {
+      continue;
+    }
+    const unsigned first = block == 0 ? 0 : kEngines + block - 1;
+    for (unsigned n = first; n < (block == 0 ? kEngines : first + 1); ++n) {
+      Sequencer& s = sequencers[n];
+      if ((lacking >> s.place.trace_slot & 1) != 0) s.trace_dropped = true;
+    }
+  }
+}
+
 unsigned CoreState::owner_of(const chip::Access& access) const {
   if (access.core == core) {
     if (access.engine < kEngines) return access.engine;

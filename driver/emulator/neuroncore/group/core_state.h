@@ -21,6 +21,7 @@
 #include "driver/emulator/chip/semaphores.h"
 #include "driver/emulator/chip/udma_engine.h"
 #include "driver/emulator/neuroncore/engines/unit_context.h"
+#include "driver/emulator/neuroncore/group/records.h"
 #include "driver/emulator/neuroncore/group/scheduler.h"
 #include "driver/emulator/neuroncore/sequencer/arrival_times.h"
 #include "driver/emulator/neuroncore/sequencer/core_memory.h"
@@ -64,6 +65,7 @@ struct CoreState {
   std::array<UnitContext, kEngines> units;
   std::array<Sequencer, kSequencers> sequencers;
   std::array<ArrivalTimes, 1 + chip::kMaxCcPerCore> arrivals;  // core, CC cores
+  std::array<Records, 1 + chip::kMaxCcPerCore> records;        // core, CC cores
   // The instruction whose descriptors are on their way into rings; one at a time.
   struct Generation {
     bool active = false;
@@ -89,6 +91,20 @@ struct CoreState {
   chip::NotificationBlock& notifications_of(unsigned block) {
     return block == 0 ? notifications : *cc[block - 1].notifications;
   }
+  // What actors record for profiles goes into a ring of the core (block 0) or of CC core block - 1
+  // a little later (records.h). Not inlined: the events of a launch without a profile are quicker.
+  [[gnu::noinline]] void record(unsigned block, unsigned slot, const chip::Notification& entry) {
+    has_records_ = true;
+    records[block].add(notifications_of(block), slot, entry);
+  }
+  void record_trace(const Sequencer& s, const chip::Notification& entry) {
+    record(s.is_cc() ? s.place.actor - kEngines + 1 : 0, s.place.trace_slot, entry);
+  }
+  void post_records() {
+    if (has_records_) [[unlikely]] {
+      post_all_records();
+    }
+  }
   // An access by a sequencer's instruction.
   chip::Access access_of(const Sequencer& s, ModelTime time) const {
     return {chip::Origin::kEngine, static_cast<uint8_t>(core), static_cast<uint8_t>(s.engine), time,
@@ -112,6 +128,10 @@ struct CoreState {
     s.dma_wait = false;
     scheduler.schedule(s);
   }
+
+ private:
+  void post_all_records();
+  bool has_records_ = false;  // the holder's
 };
 
 }  // namespace neuron::core

@@ -233,7 +233,7 @@ void DmaActors::trace(unsigned engine, const Actor& actor, ModelTime now) {
   const uint32_t unit = owner.actor < kEngines ? 0 : owner.actor - kEngines;
   entry.info = {unit << 24 | places_ << 16 | engine << 8 | actor.queue, capped(actor.bytes),
                 capped(now - actor.start)};
-  state_.notifications.post(NEURON_NQ_SLOT_TRANSFER, entry);
+  state_.record(0, NEURON_NQ_SLOT_TRANSFER, entry);
 }
 
 // Raises the trap that packets of a run met, at the engine that rang for them.

@@ -41,7 +41,7 @@ bool Execution::complete(Sequencer& s, uint32_t status, uint32_t pc, uint32_t de
     entry.debug = debug;
     entry.info = {static_cast<uint32_t>(engine.busy), static_cast<uint32_t>(engine.busy >> 32),
                   static_cast<uint32_t>(engine.retired - engine.launch_retired)};
-    engine.place.notifications->post(engine.place.trace_slot, entry);
+    state_.record_trace(engine, entry);
   }
   in_progress_ = false;
   time_limit_ = 0;
@@ -97,6 +97,7 @@ void Execution::add_work(ModelTime now) {
 
 bool Execution::write_record(const Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug,
                              uint64_t info, ModelTime now, bool executing) {
+  state_.post_records();  // whoever sees the record below finds them
   // An engine without a record of its own reports through the one that launches are reported in.
   uint64_t address = s.done_address();
   if (address == 0 && executing) address = state_.sequencers[NEURON_ENGINE_SP].done_address();

@@ -62,8 +62,9 @@ chip::RunResult ExecutionGroup::run_until_halt(std::chrono::steady_clock::time_p
                               !waits_.await_peers());
       return chip::RunResult::kQuiescent;
     }
-    if (scheduler.has_passed(deadline)) [[unlikely]] {
-      return chip::RunResult::kDeadline;
+    if (scheduler.is_time_to_look()) [[unlikely]] {
+      state_.post_records();  // for who watches a program that goes on
+      if (std::chrono::steady_clock::now() >= deadline) return chip::RunResult::kDeadline;
     }
     scheduler.advance(time);
     if (execution_.exceeds_limit(time)) [[unlikely]] {
@@ -131,6 +132,7 @@ bool ExecutionGroup::read(uint64_t offset, std::span<std::byte> out, const chip:
 }
 
 bool ExecutionGroup::read_words(uint64_t offset, std::span<std::byte> out) {
+  state_.post_records();  // the status of an engine tells of entries that found no room
   for (size_t at = 0; at < out.size(); at += 4) {
     if (!registers_.is_register(offset + at)) {
       if (out.size() == 4) return false;

@@ -49,6 +49,7 @@ class ExecutionGroup final : private GuardedCore {
   bool read_words(uint64_t offset, std::span<std::byte> out) override;
   bool awaits_peers() const override { return !halted() && waits_.await_peers(); }
   bool rests() const override { return halted(); }
+  void pauses() override { state_.post_records(); }
   chip::RunResult run_events(std::chrono::steady_clock::time_point deadline) override;
   chip::RunResult run_until_halt(std::chrono::steady_clock::time_point deadline);
 

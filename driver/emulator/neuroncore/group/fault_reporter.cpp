@@ -57,6 +57,7 @@ void FaultReporter::raise(Sequencer& s, const Fault& fault, uint32_t pc, uint32_
   }
   state_.stop(s, NEURON_STATE_FAULT);
   state_.faults |= 1u << s.place.actor;
+  state_.post_records();  // what led to the fault
   // For a fault of one of its DMA queues the chip itself posts the notification.
   if (!fault.notified) {
     s.place.notifications->post_error(static_cast<neuron_fault>(fault.code),

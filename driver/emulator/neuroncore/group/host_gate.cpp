@@ -52,7 +52,7 @@ chip::RunResult HostGate::run(std::chrono::steady_clock::time_point deadline, bo
     // Before unlocking: a thread that writes here and finds a sleeper leaves the group to it.
     const uint32_t word = wake_word_.load();
     if (sleeps) sleepers_.fetch_add(1);
-    run_lock_.unlock();
+    release();
     settle();
     if (sleeps) {
       const bool woken = wait_for_peers(word, deadline);
@@ -138,7 +138,7 @@ bool HostGate::read_and_unlock(uint64_t offset, std::span<std::byte> out) {
   drain_mail();
   const bool ok = guarded_.read_words(offset, out);
   const bool quiet = stays_quiet();
-  run_lock_.unlock();
+  release();
   settle();
   if (applied) tell_runnable(quiet);
   return ok;
@@ -147,6 +147,7 @@ bool HostGate::read_and_unlock(uint64_t offset, std::span<std::byte> out) {
 // By the thread that runs `reader`, in the middle of one of its events.
 bool HostGate::read_between_groups(HostGate& reader, uint64_t offset, std::span<std::byte> out) {
   if (run_lock_.try_lock_first()) return read_and_unlock(offset, out);
+  reader.guarded_.pauses();
   reader.lend(true);
   begin_visit();
   const auto deadline = std::chrono::steady_clock::now() + kVisitorPatience;
@@ -194,7 +195,7 @@ bool HostGate::enter() {
 }
 
 void HostGate::leave() {
-  run_lock_.unlock();
+  release();
   settle();
 }
 
@@ -218,7 +219,7 @@ void HostGate::settle() {
   while (mail_waiting_.load() && run_lock_.try_lock()) {
     drain_mail();
     quiet = stays_quiet();
-    run_lock_.unlock();
+    release();
     applied = true;
   }
   if (applied) tell_runnable(quiet);
@@ -229,7 +230,7 @@ bool HostGate::attend(std::chrono::steady_clock::time_point deadline) {
   if (visitors_.load(std::memory_order_relaxed) == 0) return true;
   // One visitor between two events: visitors that keep coming do not stop the program.
   const uint32_t before = visits_.load(std::memory_order_relaxed);
-  run_lock_.unlock();
+  release();
   for (unsigned n = 0; n < kHandOverYields; ++n) {
     if (visitors_.load() == 0 || visits_.load(std::memory_order_relaxed) != before) break;
     base::yield_processor();

@@ -52,6 +52,9 @@ class GuardedCore {
   virtual bool awaits_peers() const = 0;
   // The core was halted: although it may be runnable, nothing happens until its reset.
   virtual bool rests() const = 0;
+  // The holder is about to give the core away, or to wait for another one: what it has kept back
+  // for itself has to be seen now.
+  virtual void pauses() = 0;
   // Runs events until the group is quiescent or the deadline passes. kBusy: attend() was false.
   virtual chip::RunResult run_events(std::chrono::steady_clock::time_point deadline) = 0;
 
@@ -114,6 +117,11 @@ class HostGate {
   void end_visit();
   void lend(bool lent);
   void settle();
+  // By the holder.
+  void release() {
+    guarded_.pauses();
+    run_lock_.unlock();
+  }
   bool wait_for_peers(uint32_t word, std::chrono::steady_clock::time_point deadline);
   void wake_runner();
   void tell_runnable(bool quiet);
@@ -152,7 +160,8 @@ void HostGate::deliver(size_t count, const MailAt& mail_at) {
     drain_mail();
     for (size_t n = 0; n < count; ++n) guarded_.apply(mail_at(n), true);
     quiet = stays_quiet();
-    run_lock_.unlock();
+    // Whoever runs the group next, and will be told to below, posts what this has recorded.
+    scheduler_.is_runnable() ? run_lock_.unlock() : release();
   } else {
     bool full = false;
     {
@@ -165,7 +174,7 @@ void HostGate::deliver(size_t count, const MailAt& mail_at) {
     }
     // As posted writes press back when they come faster than they are taken. A runner of another
     // group does not wait here: two groups could wait for each other.
-    if (full && running_gate() == nullptr && enter()) run_lock_.unlock();
+    if (full && running_gate() == nullptr && enter()) release();
   }
   settle();
   // If another thread held the lock, that thread takes the mail, and the group on.

@@ -13,6 +13,10 @@ uint32_t word_of(ModelTime time) {
   return static_cast<uint32_t>(std::min<ModelTime>(time, UINT32_MAX));
 }
 
+// What the core executes so long, in ps, may take a thread of the host milliseconds, so that what
+// was recorded before it should not wait for its end.
+constexpr ModelTime kLongInstruction = 50'000'000;
+
 bool loads_weights(const isa::Instruction& i) {
   return i.opcode == NEURON_OP_LDWEIGHTS || i.opcode == NEURON_OP_LDWEIGHTS_MX ||
          i.opcode == NEURON_OP_LDWEIGHTS_SPARSE;
@@ -204,6 +208,9 @@ void InstructionIssue::issue(Sequencer& s, ModelTime now) {
       return to_.faults.raise(s, raised, s.pc, i->debug, i->opcode, now);
     }
   }
+  if (cost.interval >= kLongInstruction) [[unlikely]] {
+    state_.post_records();
+  }
   const bool visible = s.last_complete <= now;  // all that was written before
   // A value of its own: assigning it would copy bytes that were stored one by one, which stalls.
   if (const Fault raised = execute(issued)) {
@@ -304,7 +311,7 @@ void InstructionIssue::trace_wait(Sequencer& s, const isa::Instruction& i, Model
   entry.debug = i.debug;
   entry.info = {s.dma_wait ? NEURON_WAITED_FOR_DMA : Waits::last_cell(s, i),
                 static_cast<uint32_t>(waited), static_cast<uint32_t>(waited >> 32)};
-  if (!s.place.notifications->post(s.place.trace_slot, entry)) s.trace_dropped = true;
+  state_.record_trace(s, entry);
 }
 
 void InstructionIssue::trace(const Issue& issued) {
@@ -317,18 +324,12 @@ void InstructionIssue::trace(const Issue& issued) {
   entry.time = issued.complete;
   entry.pc = issued.pc;
   entry.debug = issued.i.debug;
-  const uint64_t elements = issued.i.src0.present()  ? issued.i.src0.elements()
-                            : issued.i.dst.present() ? issued.i.dst.elements()
-                                                     : 0;
   const ModelTime waited = s.waited - s.traced_wait;
   s.traced_wait = s.waited;
-  const unsigned mode = isa::performance_mode(issued.i, s.engine, state_.limits.generation);
   entry.info = {word_of(issued.complete - issued.begin), word_of(waited),
-                static_cast<uint32_t>(elements) << 8 | (mode > 1 ? mode : 0)};
-  if (issued.i.opcode == NEURON_OP_CC_ADVANCE) {
-    entry.info[2] = issued.i.scalar0.value << 16 | (issued.i.scalar1.value & 0xFFFF);
-  }
-  if (!s.place.notifications->post(s.place.trace_slot, entry)) s.trace_dropped = true;
+                issued.entry.dynamic ? traced_shape_of(issued.i, s.engine, state_.limits.generation)
+                                     : issued.entry.traced_shape};
+  state_.record_trace(s, entry);
 }
 
 }  // namespace neuron::core

@@ -13,7 +13,6 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <chrono>
 #include <cstdint>
 
 #include "driver/emulator/chip/chip_layout.h"
@@ -106,22 +105,23 @@ class Scheduler {
 
   // Adds host work that an event cost beside itself, in units of one event.
   void spend(uint32_t effort) { effort_ += effort; }
-  // Called for each event; reads the host's clock once for kEffortPerClock units of work.
-  bool has_passed(std::chrono::steady_clock::time_point deadline) {
-    if (++effort_ < kEffortPerClock) [[likely]] {
+  // Called for each event; true once for kEffortPerLook units of work: then the runner looks at the
+  // host's clock.
+  bool is_time_to_look() {
+    if (++effort_ < kEffortPerLook) [[likely]] {
       return false;
     }
     effort_ = 0;
-    return std::chrono::steady_clock::now() >= deadline;
+    return true;
   }
 
  private:
-  static constexpr uint32_t kEffortPerClock = 1024;
+  static constexpr uint32_t kEffortPerLook = 1024;
 
   std::array<ModelTime, kSequencers + kDmaActors> times_;  // next event of each actor
   uint32_t dma_times_ = 0;                                 // bit d: DMA actor d has a time
   unsigned sequencers_in_use_ = kEngines;
-  uint32_t effort_ = 0;  // since the host's clock was read
+  uint32_t effort_ = 0;  // since the last look
   ModelTime now_ = 0;
   bool time_runs_ = false;  // an event has happened since restart()
   std::atomic<bool> runnable_ = false;

@@ -22,15 +22,14 @@ void SemaphoreUpdates::write(unsigned block, uint64_t at, uint32_t value,
   if (fault != NEURON_FAULT_NONE) return refuse(block, fault, change, access);
   state_.arrivals[block].note(operation, ArrivalTimes::cell_of(change.event, index), operand,
                               change.before, remote, access.time);
-  chip::NotificationBlock& notifications = state_.notifications_of(block);
-  if (notifications.enabled(NEURON_NQ_SLOT_SEMAPHORE)) {
+  if (state_.notifications_of(block).enabled(NEURON_NQ_SLOT_SEMAPHORE)) {
     chip::Notification entry;
     entry.kind = NEURON_NK_SEMAPHORE;
     entry.engine = access.engine;
     entry.time = access.time;
     if (access.engine == NEURON_ENGINE_DMA && gate_.inside()) entry.pc = state_.served_queue;
     entry.info = {cell_number(change, change.index), change.after, change.before};
-    notifications.post(NEURON_NQ_SLOT_SEMAPHORE, entry);
+    state_.record(block, NEURON_NQ_SLOT_SEMAPHORE, entry);
   }
   if (strict_.is_on() && block == 0) strict_.semaphore(change, access);
   waits_.wake(block, change.event, change.index, access.time);
@@ -78,7 +77,7 @@ bool SemaphoreUpdates::apply(Sequencer& s, const PendingUpdate& update, ModelTim
     entry.pc = update.pc;
     entry.debug = update.debug;
     entry.info = {cell_number(change, index), change.after, change.before};
-    s.place.notifications->post(NEURON_NQ_SLOT_SEMAPHORE, entry);
+    state_.record(s.is_cc() ? s.place.actor - kEngines + 1 : 0, NEURON_NQ_SLOT_SEMAPHORE, entry);
   }
   if (!change.event && !s.is_cc() && index == NEURON_SEM_LAUNCH && change.after < change.before) {
     execution_.begin(s);

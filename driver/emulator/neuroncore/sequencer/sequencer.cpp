@@ -48,6 +48,7 @@ void analyse(CachedInstruction& entry, unsigned engine, const isa::Limits& limit
   if (!entry.encoding && !entry.dynamic) {
     entry.operands = isa::check_operands(i, engine, limits);
     if (!entry.operands) entry.cost = cost_of(i, engine, limits.generation);
+    entry.traced_shape = traced_shape_of(i, engine, limits.generation);
   }
   entry.waits = i.wait[0].condition != NEURON_WAIT_NONE || i.wait[1].condition != NEURON_WAIT_NONE;
   entry.meets = isa::meets_other_core(i.opcode);
@@ -57,6 +58,15 @@ void analyse(CachedInstruction& entry, unsigned engine, const isa::Limits& limit
 }
 
 }  // namespace
+
+uint32_t traced_shape_of(const isa::Instruction& i, unsigned engine, unsigned generation) {
+  if (i.opcode == NEURON_OP_CC_ADVANCE) return i.scalar0.value << 16 | (i.scalar1.value & 0xFFFF);
+  const uint64_t elements = i.src0.present()  ? i.src0.elements()
+                            : i.dst.present() ? i.dst.elements()
+                                              : 0;
+  const unsigned mode = isa::performance_mode(i, engine, generation);
+  return static_cast<uint32_t>(elements) << 8 | (mode > 1 ? mode : 0);
+}
 
 void Sequencer::start(chip::Bus& bus) {
   ++epoch_;

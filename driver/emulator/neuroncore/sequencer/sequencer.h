@@ -45,12 +45,16 @@ inline Fault make_fault(neuron_fault code, uint64_t address = 0, uint32_t info =
 }
 
 // A fetched instruction and what is known about it.
+// The last word of information of its entry in a trace (NEURON_NK_TRACE).
+uint32_t traced_shape_of(const isa::Instruction& i, unsigned engine, unsigned generation);
+
 struct CachedInstruction {
   std::array<std::byte, NEURON_INSTRUCTION_BYTES> bytes;
   isa::Instruction decoded;
   isa::Violation encoding;
-  isa::Violation operands;  // valid if !dynamic
-  Cost cost;                // valid if !dynamic
+  isa::Violation operands;    // valid if !dynamic
+  Cost cost;                  // valid if !dynamic
+  uint32_t traced_shape = 0;  // valid if !dynamic
   uint32_t pc = 0;
   uint32_t epoch = 0;         // START count at which the bytes were last seen
   uint32_t target_epoch = 0;  // START count at which target_loop was found

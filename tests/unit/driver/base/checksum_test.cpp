@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/base/crc32.h"
 #include "driver/base/crc32c.h"
 #include "driver/base/hexadecimal.h"
 #include "driver/base/md5.h"
@@ -45,6 +46,26 @@ TEST(Md5, MatchesThePublishedVectors) {
   EXPECT_EQ(hexadecimal(md5(bytes("1234567890123456789012345678901234567890123456789012345678901234"
                                   "5678901234567890"))),
             "57edf4a22be3c955ac49da2e2107b67a");
+}
+
+TEST(Crc32, MatchesThePublishedVector) {
+  EXPECT_EQ(crc32(bytes("123456789")), 0xCBF43926U);
+  EXPECT_EQ(crc32({}), 0U);
+}
+
+TEST(Crc32, GivesWhatTheDefinitionGivesForEveryLengthAndAlignment) {
+  std::vector<uint8_t> data(400);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<uint8_t>(i * i * 7 + 3 * i);
+  for (size_t first = 0; first < 3; ++first) {
+    uint32_t by_bits = 0xFFFFFFFF;
+    for (size_t size = 0; first + size < data.size(); ++size) {
+      ASSERT_EQ(crc32(std::span(data).subspan(first, size)), ~by_bits) << size;
+      by_bits ^= data[first + size];
+      for (int bit = 0; bit < 8; ++bit) {
+        by_bits = (by_bits >> 1) ^ ((by_bits & 1) != 0 ? 0xEDB88320 : 0);
+      }
+    }
+  }
 }
 
 TEST(Crc32c, MatchesThePublishedVectors) {

@@ -26,19 +26,22 @@ Events events_of(const std::string& json) {
   return events;
 }
 
-// Three calls: a launch, one with collectives, and one that failed before its end.
-void record(SystemTrace& trace, const SystemTraceSettings& settings) {
+// Three calls: a launch, one with collectives, and one that failed before its end. `together`: a
+// launch takes the place of the start of its call.
+void record(SystemTrace& trace, const SystemTraceSettings& settings, bool together = false) {
   ASSERT_TRUE(trace.start(settings));
   for (uint64_t call = 0; call < 3; ++call) {
     const uint64_t at = 1000 * (call + 1);
-    const SystemTrace::Details details{.id = 100 + call, .name = "model", .host_ns = at};
-    trace.add(TraceEvent::kExecute, true, details);
+    const SystemTrace::Details details{.id = 199 + 10 * call, .name = "model", .host_ns = at};
+    const uint64_t start = trace.add(TraceEvent::kExecute, true, details);
     trace.add({.id = 200 + 10 * call,
+               .thread = SystemTrace::thread_number(),
                .model = "model",
                .collective = call == 1,
                .exec_id = call,
                .core_ps = 5'000'000 * call,
                .device_ps = 5'000'000,
+               .call_entry = together ? start : 0,
                .begin_ns = at + 10,
                .launched_ns = at + 20,
                .ended_ns = call == 2 ? 0 : at + 30,
@@ -104,9 +107,10 @@ TEST(SystemTrace, TheLastLaunchOfACallHasTheStopOfTheCall) {
 
 TEST(SystemTrace, ARingOfAnySizeHasTheLastEventsAndCountsTheOthers) {
   const Events all = recorded({});
-  for (uint64_t room = 1; room <= all.size() + 1; ++room) {
+  for (uint64_t n = 2; n <= 2 * all.size() + 3; ++n) {
+    const uint64_t room = n / 2;
     SystemTrace trace;
-    record(trace, {.events_per_core = room});
+    record(trace, {.events_per_core = room}, n % 2 != 0);
     const size_t kept = std::min<size_t>(room, all.size());
     EXPECT_EQ(trace.waiting(), kept);
     const std::string json = trace.take(std::nullopt, UINT64_MAX);
@@ -128,6 +132,42 @@ TEST(SystemTrace, EventsAreTakenOneByOneAsAllAtOnce) {
     found.push_back(one[0]);
   }
   EXPECT_EQ(found, all);
+}
+
+TEST(SystemTrace, ALaunchInThePlaceOfTheStartOfItsCallHasTheSameEvents) {
+  SystemTrace trace;
+  record(trace, {}, true);
+  EXPECT_EQ(events_of(trace.take(std::nullopt, UINT64_MAX)), recorded({}));
+}
+
+TEST(SystemTrace, ALaunchGoesBehindTheStartOfItsCallThatIsTakenOrNotTheLast) {
+  const SystemTrace::Details call{.id = 7, .host_ns = 10};
+  const SystemTrace::Details other{.id = 20, .host_ns = 11};
+  SystemTrace trace;
+  ASSERT_TRUE(trace.start({}));
+  SystemTrace::Launch launch{.id = 8, .begin_ns = 10, .launched_ns = 20};
+  launch.call_entry = trace.add(TraceEvent::kExecute, true, call);
+  trace.add(TraceEvent::kTensorRead, true, other);
+  trace.add(launch);
+  const Events behind = events_of(trace.take(std::nullopt, UINT64_MAX));
+  ASSERT_EQ(behind.size(), 4U);
+  EXPECT_EQ(type_of(behind[0]), "nrt_execute start");
+  EXPECT_EQ(type_of(behind[1]), "nrt_tensor_read start");
+  EXPECT_EQ(type_of(behind[2]), "kbl_exec_pre start");
+
+  launch.call_entry = trace.add(TraceEvent::kExecute, true, call);
+  EXPECT_EQ(events_of(trace.take(std::nullopt, UINT64_MAX)).size(), 1U);
+  trace.add(launch);
+  const Events taken = events_of(trace.take(std::nullopt, UINT64_MAX));
+  ASSERT_EQ(taken.size(), 2U);
+  EXPECT_EQ(type_of(taken[0]), "kbl_exec_pre start");
+
+  // A trace that began meanwhile knows nothing of the call.
+  launch.call_entry = trace.add(TraceEvent::kExecute, true, call);
+  ASSERT_TRUE(trace.stop());
+  ASSERT_TRUE(trace.start({}));
+  trace.add(launch);
+  EXPECT_EQ(events_of(trace.take(std::nullopt, UINT64_MAX)).size(), 2U);
 }
 
 TEST(SystemTrace, EventsThatAreNotWantedTakeNoRoom) {

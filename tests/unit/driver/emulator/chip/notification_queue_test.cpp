@@ -38,6 +38,21 @@ class NotificationQueue : public testing::Test {
     n.pc = pc;
     return block().post(slot, n);
   }
+  // Entries with pc from `first` on; whether all were stored.
+  bool post_several(unsigned slot, uint32_t first, uint32_t count) {
+    std::vector<neuron_notification> entries;
+    for (uint32_t n = 0; n < count; ++n) {
+      Notification one;
+      one.kind = NEURON_NK_TRACE;
+      one.pc = first + n;
+      one.debug = ~one.pc;
+      one.time = uint64_t{one.pc} << 33;
+      one.info = {one.pc + 1, one.pc + 2, one.pc + 3};
+      entries.push_back(NotificationBlock::encode(one));
+    }
+    const NotificationBlock::Batch batch{slot, entries};
+    return block().post({&batch, 1}) == 0;
+  }
   static unsigned kind(const neuron_notification& n) { return n.word >> 1 & 15; }
   NotificationBlock& block() { return m.errors; }
   Machine m;
@@ -149,6 +164,58 @@ TEST_F(NotificationQueue, IgnoresRingsThatCannotHoldEntries) {
   create(0, 4);
   reg(0, NEURON_NQ_HEAD, 0xFFFFFFFF);
   EXPECT_EQ(reg(0, NEURON_NQ_HEAD), 3u);
+}
+
+TEST_F(NotificationQueue, TakesSeveralEntriesInTheirOrderAroundTheEndOfTheRing) {
+  for (const uint64_t ring : {kRing, kRing + 4}) {  // words of 64 bits, and of 32
+    create(0, 8, ring);
+    uint32_t posted = 0;
+    for (const uint32_t count : {5U, 4U, 7U, 1U, 6U}) {
+      ASSERT_TRUE(post_several(0, posted, count));
+      for (uint32_t n = posted; n < posted + count; ++n) {
+        const neuron_notification got = entry(n % 8, ring);
+        EXPECT_EQ(got.pc, n);
+        EXPECT_EQ(got.debug, ~n);
+        EXPECT_EQ(got.time, uint64_t{n} << 33);
+        EXPECT_EQ(got.info[0], n + 1);
+        EXPECT_EQ(got.info[1], n + 2);
+        EXPECT_EQ(got.info[2], n + 3);
+        EXPECT_EQ(got.word, (n / 8 % 2 == 0 ? 1U : 0U) | NEURON_NK_TRACE << 1 | 8U << 5);
+      }
+      posted += count;
+      EXPECT_EQ(reg(0, NEURON_NQ_TAIL), posted % 8);
+      reg(0, NEURON_NQ_HEAD, posted % 8);
+    }
+  }
+}
+
+TEST_F(NotificationQueue, OfSeveralEntriesDropsAndCountsThoseForWhichThereIsNoRoom) {
+  create(0, 8);
+  create(1, 8, kRing + 0x1000);
+  EXPECT_FALSE(post_several(0, 0, 10));
+  EXPECT_EQ(reg(0, NEURON_NQ_DROPPED), 3u);
+  EXPECT_EQ(entry(6).pc, 6u);
+  EXPECT_TRUE(post_several(1, 0, 7)) << "another ring has room";
+  reg(0, NEURON_NQ_HEAD, 6);
+  EXPECT_TRUE(post_several(0, 20, 3));
+  EXPECT_EQ(kind(entry(7)), static_cast<unsigned>(NEURON_NK_OVERFLOW));
+  EXPECT_EQ(entry(7).info[0], 3u);
+  EXPECT_EQ(entry(0).pc, 20u);
+  EXPECT_EQ(entry(2).pc, 22u);
+  reg(0, NEURON_NQ_MODE, 1);
+  EXPECT_TRUE(post_several(0, 30, 9)) << "the oldest are overwritten";
+  EXPECT_EQ(entry(3).pc, 38u);
+  reg(0, NEURON_NQ_SIZE, 0);
+  EXPECT_FALSE(post_several(0, 40, 1));
+}
+
+TEST_F(NotificationQueue, SaysWhichOfSeveralSlotsLackEntries) {
+  create(0, 4);
+  create(2, 4, kRing + 0x1000);
+  const std::vector<neuron_notification> entries(4);
+  const std::array<NotificationBlock::Batch, 3> batches = {
+      {{0, {entries.data(), 3}}, {1, {entries.data(), 1}}, {2, entries}}};
+  EXPECT_EQ(block().post(batches), 1u << 1 | 1u << 2);
 }
 
 TEST_F(NotificationQueue, IsOffAfterReset) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the core records for profiles: waits, transfers, who changed a semaphore.
+#include <thread>
+
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
 
 namespace neuron::core {
@@ -119,6 +121,68 @@ TEST_F(Trace, TransfersOfTwoTriggersInOneQueueAreEachRecordedWithTheirOwn) {
   EXPECT_EQ(second.pc, 1u);
   EXPECT_LT(notification(kTrace + kSp * kRingBytes, 1).time, first.time)
       << "the second doorbell was rung while the first transfer was in flight";
+}
+
+TEST_F(Trace, EntriesOfAProgramThatWaitsForEverAreAllThereInTheirOrder) {
+  trace_all();
+  Instruction waits = inst(NEURON_OP_EVENT);
+  waits.wait[0] = wait_ge(21, 1);
+  std::vector<Instruction> program(70, mov(1, 1));  // more than are posted at a time
+  program.push_back(waits);
+  load(kSp, program);
+  ASSERT_EQ(run(), chip::RunResult::kQuiescent);
+  for (unsigned n = 0; n < 70; ++n) {
+    const neuron_notification entry = notification(kTrace + kSp * kRingBytes, n);
+    ASSERT_EQ(kind(entry), unsigned{NEURON_NK_TRACE}) << n;
+    EXPECT_EQ(entry.pc, n);
+  }
+  EXPECT_EQ(notification(kTrace + kSp * kRingBytes, 70).word, 0u);
+}
+
+TEST_F(Trace, EntriesThatFindNoRoomAreCountedAndTheStatusOfTheirEngineSaysSo) {
+  trace_all();
+  std::vector<Instruction> program(200, mov(1, 1));
+  program.push_back(inst(NEURON_OP_HALT));
+  load_and_run(kSp, program);
+  load_and_run(kPool, {mov(1, 1), inst(NEURON_OP_HALT)});
+  const uint64_t queue = NEURON_V2_CORE_NOTIFICATION(0) + NEURON_NQ_BASE(kSp);
+  EXPECT_EQ(core_register(queue + NEURON_NQ_DROPPED),
+            201 - (kRingBytes / NEURON_NOTIFICATION_BYTES - 1));
+  constexpr uint32_t kDropped = 1u << 10;
+  EXPECT_NE(get(kSp, NEURON_ENG_STATUS) & kDropped, 0u);
+  EXPECT_EQ(get(kPool, NEURON_ENG_STATUS) & kDropped, 0u);
+}
+
+TEST_F(Trace, EntriesAreThereWhenTheRecordOfAFaultIs) {
+  trace_all();
+  Instruction divides = alu(1, 1, NEURON_ALU_DIV, 0);
+  load(kSp, {mov(1, 1), mov(2, 2), divides});
+  std::atomic<bool> ended = false;
+  std::jthread runner([&] {
+    run();
+    ended.store(true);
+  });
+  while (completions(kSp) == 0 && !ended.load()) std::this_thread::yield();
+  ASSERT_NE(completions(kSp), 0u);
+  EXPECT_EQ(notification(kTrace + kSp * kRingBytes, 1).pc, 1u);
+}
+
+// As a host reads a ring while the program that fills it goes on.
+TEST_F(Trace, EntriesOfAProgramThatDoesNotEndAreSeenWhileItRuns) {
+  trace_all();
+  load(kSp, {mov(1, 1), branch(-1)});
+  std::atomic<bool> ended = false;
+  std::jthread runner([&] {
+    run(5000);
+    ended.store(true);
+  });
+  auto* first = reinterpret_cast<uint32_t*>(
+      memory(kTrace + kSp * kRingBytes + offsetof(neuron_notification, word), 4));
+  const std::atomic_ref<uint32_t> word(*first);
+  while (word.load(std::memory_order_acquire) == 0 && !ended.load()) std::this_thread::yield();
+  EXPECT_FALSE(ended.load());
+  EXPECT_NE(word.load(std::memory_order_acquire), 0u);
+  chip_->halt(1);
 }
 
 class TraceOfGeneration3 : public CoreMachine {
