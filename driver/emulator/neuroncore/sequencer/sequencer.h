@@ -44,10 +44,10 @@ inline Fault make_fault(neuron_fault code, uint64_t address = 0, uint32_t info =
   return {static_cast<uint8_t>(code), 0, offset, address, info, 0, false};
 }
 
-// A fetched instruction and what is known about it.
-// The last word of information of its entry in a trace (NEURON_NK_TRACE).
+// The last word of information of an instruction's entry in a trace (NEURON_NK_TRACE).
 uint32_t traced_shape_of(const isa::Instruction& i, unsigned engine, unsigned generation);
 
+// A fetched instruction and what is known about it.
 struct CachedInstruction {
   std::array<std::byte, NEURON_INSTRUCTION_BYTES> bytes;
   isa::Instruction decoded;
