@@ -73,6 +73,18 @@ function(neuron_use_googletest name)
   target_link_libraries(${name} PRIVATE test_support neuron_include GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)
 endfunction()
 
+# Seconds that the longest tests take on two cores. ctest begins these first, those that need both cores before all others, so that none of
+# them is left to run alone at the end.
+set(NEURON_LONG_TESTS matrix=300 simulator=280 published=150 unit_nccom_test=90 precheck=75 unit_ccom_simulator=70 unit_neuroncore=60 profile=50
+  multi=45 operators=45 serve=35 unit_chip=30 unit_ccom_progress=30 unit_ccom_api=30 launchers=25)
+function(neuron_set_test_cost name)
+  foreach(long IN LISTS NEURON_LONG_TESTS)
+    if(long MATCHES "^${name}=([0-9]+)$")
+      set_tests_properties(${name} PROPERTIES COST ${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+endfunction()
+
 # neuron_test(NAME FOLDER... [SOURCES file...] [LINK target...] [NEEDS program...] [TIMEOUT seconds] [PROPERTIES name value...]):
 # one GoogleTest program of every *_test.cpp in the folders, which are relative to the calling CMakeLists.txt.
 # SOURCES are compiled into it too. NEEDS are programs and libraries that the tests start or load: they are built first.
@@ -104,6 +116,7 @@ function(neuron_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ${ARG_PROPERTIES})
+  neuron_set_test_cost(${name})
 endfunction()
 
 # neuron_test_again(NAME TEST [ENVIRONMENT variable=value] [ARGUMENTS argument...]): the program TEST once more, otherwise.
@@ -123,6 +136,7 @@ function(neuron_test_script name script)
   add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${CMAKE_BINARY_DIR})
   # A script that cannot run at all says "skipped: WHAT: WHY" and ends with 77 (tests/skips).
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
+  neuron_set_test_cost(${name})
   if(ARG_TIMEOUT)
     set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
   endif()
