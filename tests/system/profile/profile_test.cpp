@@ -379,5 +379,53 @@ TEST_F(ProfileProgram, ThePageShowsTheTimelineInABrowserWithoutANetwork) {
   EXPECT_GT(browser.evaluate(blue).to_number<int>(), 50);
 }
 
+TEST_F(ProfileProgram, APartOfThePagesTimelineIsMarkedWithTheMouseOrByTheAddress) {
+  capture();
+  ASSERT_EQ(run("view -s p.ntff --html").out, "wrote profile.html\n");
+  serve_test::Browser browser("file://" + folder_.path("profile.html"));
+  ASSERT_TRUE(browser.valid()) << browser.log();
+  ASSERT_TRUE(browser.wait_for("document.documentElement.dataset.painted === 'yes'"))
+      << browser.log();
+  EXPECT_EQ(browser.evaluate("document.getElementById('of-region').hidden"), true);
+  const auto place = [&](const char* expression) {
+    return browser
+        .evaluate(std::string("document.querySelector('canvas').getBoundingClientRect().") +
+                  expression)
+        .to_number<double>();
+  };
+  // All of it, with Shift held: what is active then is what the table of engines says.
+  const double y = place("top") + 30;
+  for (const auto& [type, x] :
+       {std::pair("mousePressed", place("left") + 151), std::pair("mouseMoved", place("right") - 1),
+        std::pair("mouseReleased", place("right") - 1)}) {
+    browser.call("Input.dispatchMouseEvent", {{"type", type},
+                                              {"x", x},
+                                              {"y", y},
+                                              {"button", "left"},
+                                              {"buttons", 1},
+                                              {"clickCount", 1},
+                                              {"modifiers", 8},
+                                              {"pointerType", "mouse"}});
+  }
+  EXPECT_TRUE(browser.wait_for("!document.getElementById('of-region').hidden")) << browser.log();
+  const std::string rows = "document.querySelectorAll('#region tbody tr')";
+  EXPECT_EQ(browser.evaluate(rows + ".length"), browser.evaluate("data.tracks.length"));
+  EXPECT_EQ(browser.evaluate("location.hash.startsWith('#region=')"), true);
+  const std::string share = "Number(" + rows + "[0].cells[3].textContent.replace(' %', ''))";
+  EXPECT_NEAR(browser.evaluate(share).to_number<double>(),
+              browser
+                  .evaluate("100 * overlap(data.tracks[0].slices, data.start, data.end)[0]"
+                            " / (data.end - data.start)")
+                  .to_number<double>(),
+              1.0);
+  // A part that is named in the address.
+  browser.evaluate("mark(0, 0)");
+  EXPECT_EQ(browser.evaluate("document.getElementById('of-region').hidden"), true);
+  serve_test::Browser other("file://" + folder_.path("profile.html") + "#region=100,1100");
+  ASSERT_TRUE(other.wait_for("!document.getElementById('of-region').hidden")) << other.log();
+  EXPECT_EQ(other.evaluate("document.getElementById('region-range').textContent"),
+            "100 ns to 1.10 us, 1.00 us");
+}
+
 }  // namespace
 }  // namespace neuron::profile
