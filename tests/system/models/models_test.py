@@ -26,8 +26,9 @@ from packages import BUILD, VOICE, WORDS, package, runtime
 HERE = Path(__file__).resolve().parent
 
 
-# How far values may be from onnxruntime's: absolutely, and as a part of the value.
-BOUNDS = dict.fromkeys(("voice", "voice-op15", "voice-op18", "voice-half", "find", "turned", "words"), (1e-4, 1e-3))
+# |served - onnxruntime's| <= BOUND * (1 + |onnxruntime's|). f32 has 6e-8; layers behind each other, and
+# sums in another order, may lose three digits of it. README.md has what was measured.
+BOUND = 1e-4
 
 
 class Reference:
@@ -210,25 +211,24 @@ class Served(unittest.TestCase):
 
     @classmethod
     def tell(cls):
-        for name, (difference, relative, count) in sorted(cls.largest.items()):
-            print(f"{name}: {count} values, at most {difference:.2g} from onnxruntime's and, of those from "
-                  f"0.001 on, {relative:.2g} of the value", flush=True)
+        for name, (absolute, share, count) in sorted(cls.largest.items()):
+            print(f"{name}: {count} values, at most {absolute:.2g} from onnxruntime's, {share:.2g} of "
+                  "1 + |value|", flush=True)
 
     def assert_close(self, model, served, expected):
-        """All outputs of a model, within the bound of its values."""
+        """All outputs of a model, within BOUND."""
         self.assertEqual(served.keys(), expected.keys())
-        absolute, relative = BOUNDS[model]
         for name, values in expected.items():
             self.assertEqual(served[name].shape, values.shape, f"{model}: {name}")
-            off, size = np.abs(served[name].astype(float) - values), np.abs(values.astype(float))
+            off = np.abs(served[name].astype(float) - values)
+            shares = off / (1 + np.abs(values.astype(float)))
             before = self.largest.get(f"{model}.{name}", (0, 0, 0))
-            shares = off[size >= 1e-3] / size[size >= 1e-3]
-            self.largest[f"{model}.{name}"] = (max(before[0], off.max()),
-                                               max(before[1], shares.max(initial=0)), before[2] + off.size)
-            worst = np.unravel_index((off - relative * size).argmax(), off.shape)
-            self.assertLessEqual(off[worst], absolute + relative * size[worst],
-                                 f"{model}: {name}{list(worst)} is {served[name][worst]}, onnxruntime "
-                                 f"gives {values[worst]}")
+            self.largest[f"{model}.{name}"] = (max(before[0], off.max()), max(before[1], shares.max()),
+                                               before[2] + off.size)
+            worst = np.unravel_index(shares.argmax(), off.shape)
+            self.assertLessEqual(shares[worst], BOUND,
+                                 f"{model}: {name}{list(map(int, worst))} is {served[name][worst]}, "
+                                 f"onnxruntime gives {values[worst]}")
 
     def both(self, model, inputs, constants=()):
         """Outputs of neuron-serve and of onnxruntime, after they are known to be close."""
