@@ -101,7 +101,7 @@ nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kil
 	TSAN_OPTIONS=halt_on_error=1 build-tsan/tests/wire_fuzz --seconds 3600 --last build-tsan/wire_fuzz.input tests/fuzz/corpus/wire
 	$(MAKE) fuzz T=1800
 	packaging/install-build-dependencies models
-	NEURON_BUILD_DIR=$(abspath $(BUILD)) python3 tests/system/models/models_test.py
+	NEURON_BUILD_DIR=$(abspath $(BUILD)) /usr/bin/python3 tests/system/models/models_test.py
 	RC_PARAMS="max_success=10000" $(BUILD)/tests/property_compiler
 	RC_PARAMS="max_success=200 max_size=500" $(BUILD)/tests/property_compiler
 	NEURON_TEST_KILLS=200 $(BUILD)/tests/multi --gtest_filter=SharedDevice.AClientKilledAtAnyPoint*

@@ -111,7 +111,7 @@ Result<void> FileReader::stream_in_ring(
                  offset + begun * kPiece);
     }
     const unsigned slot = piece % ReadRing::kDepth;
-    const int answer = ring.wait(slot);
+    const int answer = ring.wait(slot);  // bounded: by ReadRing::kPatienceSeconds
     if (answer == ReadRing::kNoAnswer) return no_answer();
     std::byte* data = ring.buffer(slot);
     const auto got = static_cast<uint64_t>(std::max(answer, 0));
@@ -159,7 +159,7 @@ Result<void> FileReader::read_directly(uint64_t offset, void* to, uint64_t bytes
   const auto finish = [&](unsigned slot) -> Result<void> {
     const Piece piece = std::exchange(pieces[slot], {});
     if (piece.length == 0) return {};
-    const int answer = ring_->wait(slot);
+    const int answer = ring_->wait(slot);  // bounded: by ReadRing::kPatienceSeconds
     if (answer == ReadRing::kNoAnswer) return no_answer();
     const uint64_t got =
         std::min<uint64_t>(static_cast<uint64_t>(std::max(answer, 0)), piece.length);

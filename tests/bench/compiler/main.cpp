@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiles the models, executes them on the emulated chip, compares every value with the reference
-// interpreter and prints one JSON object a line: model time, what bounds it, bytes, sizes.
+// interpreter and prints one JSON object a line: model time, what bounds it, how it was predicted,
+// bytes, sizes. Then rows of wall time beside onnxruntime's, if that has been fetched.
 //   compiler-times [-O0] [--trn2] [--small] [--quick] [--no-check] [NAME...]
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <random>
 
 #include "tests/bench/compiler/models.h"
+#include "tests/bench/compiler/onnxruntime.h"
 #include "tools/compiler/lowering/lower.h"
 #include "tools/compiler/onnx/importer.h"
 #include "tools/execution/session.h"
@@ -35,6 +38,8 @@ graph::SharedTensor numbers(const graph::Node& node) {
 
 // Goal of all models whose values fit SBUF: bytes in terms of the least.
 constexpr double kMostBytes = 1.3;
+// Of the executed model time, by which the predicted one may be off.
+constexpr double kMostOff = 0.1;
 
 struct Way {
   lowering::Options lowering;
@@ -95,16 +100,19 @@ int measure(const Model& model, const Way& way) {
   const double pe = run->busy_us[0], act = run->busy_us[1], dve = run->busy_us[3];
   const double bound = std::max({pe, lowered->moved.dma_us, act, dve});
   const double moved = static_cast<double>(lowered->moved.bytes) / least_bytes(graph);
-  const bool met = bound / run->device_us >= model.least_share && moved <= kMostBytes;
+  const double predicted = lowered->predicted ? lowered->predicted->microseconds : 0;
+  const bool met = bound / run->device_us >= model.least_share && moved <= kMostBytes &&
+                   std::abs(predicted / run->device_us - 1) <= kMostOff;
   std::printf(
-      "{\"bench\":\"compiler\",\"model\":\"%s\",\"model_us\":%.2f,\"bound_us\":%.2f,"
+      "{\"bench\":\"compiler\",\"model\":\"%s\",\"model_us\":%.2f,\"predicted_ratio\":%.3f,"
+      "\"goal_predicted\":\"within 10 %%\",\"bound_us\":%.2f,"
       "\"bound_share\":%.3f,\"pe_us\":%.2f,\"activation_us\":%.2f,\"dve_us\":%.2f,"
       "\"pool_us\":%.2f,\"dma_us\":%.2f,\"dma_bytes_ratio\":%.2f,\"transfers\":%zu,"
       "\"compile_s\":%.2f,\"execute_s\":%.2f,\"neff_bytes\":%zu,\"tasks\":%zu,\"values\":\"%s\","
       "\"goal_share\":%.2f,\"goal_bytes\":%.1f,\"met\":%s}\n",
-      model.name.c_str(), run->device_us, bound, bound / run->device_us, pe, act, dve,
-      run->busy_us[2], lowered->moved.dma_us, moved, lowered->moved.transfers, compiled, executed,
-      lowered->neff.size(), lowered->tasks,
+      model.name.c_str(), run->device_us, predicted / run->device_us, bound, bound / run->device_us,
+      pe, act, dve, run->busy_us[2], lowered->moved.dma_us, moved, lowered->moved.transfers,
+      compiled, executed, lowered->neff.size(), lowered->tasks,
       !checks         ? "not compared"
       : wrong.empty() ? "as the reference"
                       : "differ",
@@ -148,5 +156,11 @@ int main(int argc, char** argv) {
     for (const std::string& name : names) wanted = wanted || name == model.name;
     if (wanted) status |= bench::measure(model, way);
   }
+  if (small) return status;
+  const bench::Compared compared = bench::against_onnxruntime(names, way.lowering);
+  if (compared.skipped > 0) {
+    std::fprintf(stderr, "compiler-times: %d rows skipped\n", compared.skipped);
+  }
+  if (compared.failed > 0) status = 1;
   return status;
 }

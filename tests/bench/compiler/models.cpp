@@ -35,6 +35,7 @@ class Layers {
   void integers(const std::string& name, const std::vector<int64_t>& values) {
     onnx::file::AttributeData* attribute = last_->add_attribute();
     attribute->set_name(name);
+    attribute->set_type(7);  // whole numbers; other runtimes want to be told
     for (const int64_t value : values) attribute->add_ints(value);
   }
   void integer(const std::string& name, int64_t value) {

@@ -18,7 +18,11 @@ constexpr Bound kBound{1e-7, 1e-3, 1e-5};
 
 class CompiledModels : public testing::Test {
  protected:
-  static double model_time(const bench::Model& model) {
+  // Executed and predicted, in microseconds.
+  struct Times {
+    double executed = 0, predicted = 0;
+  };
+  static Times model_time(const bench::Model& model) {
     auto imported = onnx::import_model(model.write().bytes(), model.name, ".", {});
     if (!imported) throw imported.error();
     const graph::Graph& graph = imported->graph;
@@ -40,17 +44,19 @@ class CompiledModels : public testing::Test {
       const auto expected = graph::evaluate(graph, inputs);
       EXPECT_EQ(difference(*run->outputs[0], *expected[0], kBound), "") << model.name;
     }
-    return run->device_us;
+    return {run->device_us, lowered->predicted ? lowered->predicted->microseconds : 0};
   }
 };
 
-TEST_F(CompiledModels, TakeNoLongerThanTheirBoundsOnTrn1) {
+TEST_F(CompiledModels, TakeNoLongerThanTheirBoundsOnTrn1AndArePredictedWithinTenPercent) {
   setenv("NEURON_EMULATOR", "trn1.2xlarge", 1);
   const auto session = execution::Session::open(1);
   ASSERT_TRUE(session) << session.error().sentence;
   for (const bench::Model& model : bench::models()) {
     if (model.name == "resnet50") continue;  // `make bench` has it
-    EXPECT_LE(model_time(model), model.most_us) << model.name;
+    const Times times = model_time(model);
+    EXPECT_LE(times.executed, model.most_us) << model.name;
+    EXPECT_NEAR(times.predicted, times.executed, 0.1 * times.executed) << model.name;
   }
 }
 

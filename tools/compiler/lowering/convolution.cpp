@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions as sums of products: each offset of the window is the image, shifted, as PE's moving
 // operand. Nobody writes the windows. Images of few channels have the rows of a window side by side
-// on partitions.
+// on partitions; a long row is cut, and its parts see the same image, shifted.
 #include <algorithm>
 #include <array>
 
@@ -60,6 +60,8 @@ class Convolution {
                ? w_.origins[static_cast<size_t>(w_.kernel_width)].y - w_.origins[0].y
                : 1;
   }
+  // Columns between neighbours in a window.
+  int64_t across() const { return w_.kernel_width > 1 ? w_.origins[1].x - w_.origins[0].x : 1; }
   int64_t stored_rows(int64_t outputs) const;
   bool load_image(int64_t image, Band& band);
   void pad(const Band& band, int64_t image);
@@ -103,14 +105,16 @@ bool Convolution::prepare() {
   const Layout layout{w_.images, w_.channels, w_.height * w_.width};
   if (packed()) {
     row_step_ = chunk_.kernel_rows > 1 ? w_.stride_y : 1;
-    pitch_ = (w_.out_width - 1) * w_.stride_x + 1;
     source_place_ = work_.place(w_.source);
     const int64_t row = w_.kernel_width * w_.channels;
     for (int64_t ky = 0; ky < w_.kernel_height; ky += chunk_.kernel_rows) {
-      const int64_t rows = std::min(chunk_.kernel_rows, w_.kernel_height - ky);
-      parts_.push_back(
-          {ky * row, static_cast<uint32_t>(rows * row), 0, ky * dilation() / row_step_, 0});
+      const int64_t deep = std::min(chunk_.kernel_rows, w_.kernel_height - ky) * row;
+      for (int64_t k = 0; k < deep; k += chunk_.depth) {
+        parts_.push_back({ky * row + k, static_cast<uint32_t>(std::min(chunk_.depth, deep - k)), 0,
+                          ky * dilation() / row_step_, k / w_.channels * across()});
+      }
     }
+    pitch_ = (w_.out_width - 1) * w_.stride_x + 1 + parts_.back().column;
   } else {
     source_ = work_.residents.load(w_.source, layout);
     direct_ = w_.inside() && source_.present();
@@ -230,17 +234,29 @@ void Convolution::pack(const Band& band, int64_t image) {
   const int64_t count = stored_rows(band.count);
   const auto size = [](int64_t n) { return static_cast<uint32_t>(n); };
   work_.program.memset(Engine::kPool, tile.at(0, parts_[0].depth, 0, size(count * pitch_)), 0);
+  const int64_t lanes = std::min(w_.kernel_width, parts_[0].depth / w_.channels);
   for (int64_t p = 0; p < chunk_.kernel_rows && p < w_.kernel_height; ++p) {
     // Stored row y is row first + y * row_step of the image.
     const int64_t first = w_.origins[0].y + p * dilation() + band.first * w_.stride_y;
     const int64_t begin = first >= 0 ? 0 : (-first + row_step_ - 1) / row_step_;
     const int64_t end = std::min(count, (w_.height - first + row_step_ - 1) / row_step_);
-    for (int64_t kx = 0; kx < w_.kernel_width; ++kx) {
+    const auto left_of = [&](int64_t kx) {
+      return std::max<int64_t>(0, -w_.origins[static_cast<size_t>(kx)].x);
+    };
+    const auto right_of = [&](int64_t kx) {
+      return std::min(pitch_, w_.width - w_.origins[static_cast<size_t>(kx)].x);
+    };
+    int64_t alike = 1;  // neighbours that no border cuts differently: one transfer
+    for (int64_t kx = 0; kx < lanes; kx += alike) {
       const int64_t x = w_.origins[static_cast<size_t>(kx)].x;
-      const int64_t left = std::max<int64_t>(0, -x), right = std::min(pitch_, w_.width - x);
+      const int64_t left = left_of(kx), right = right_of(kx);
+      for (alike = 1;
+           kx + alike < lanes && left_of(kx + alike) == left && right_of(kx + alike) == right;) {
+        ++alike;
+      }
       if (end <= begin || right <= left) continue;
       const TileAccess to =
-          tile.pattern(size((p * w_.kernel_width + kx) * w_.channels), size(w_.channels),
+          tile.pattern(size((p * w_.kernel_width + kx) * w_.channels), size(alike * w_.channels),
                        size(begin * pitch_ + left), {size(right - left), size(end - begin)},
                        {1, static_cast<int32_t>(pitch_)});
       BufferAccess from;
@@ -250,9 +266,10 @@ void Convolution::pack(const Band& band, int64_t image) {
           static_cast<uint64_t>(
               (image * w_.channels * w_.height + first + begin * row_step_) * w_.width + x + left) *
           4;
-      from.ndim = 3;
-      from.size = {size(right - left) * uint64_t{4}, size(end - begin), size(w_.channels), 1};
-      from.step = {1, row_step_ * w_.width * 4, w_.height * w_.width * 4, 0};
+      from.ndim = 4;
+      from.size = {size(right - left) * uint64_t{4}, size(end - begin), size(w_.channels),
+                   size(alike)};
+      from.step = {1, row_step_ * w_.width * 4, w_.height * w_.width * 4, across() * 4};
       work_.load(to, from);
     }
   }

@@ -220,6 +220,15 @@ Chunk chunk_of(const graph::Graph& graph, const Node& product) {
   }
   if (windows->origins.size() == 1 || windows->channels % kFewChannels == 0) return {};
   const int64_t row = windows->kernel_width * windows->channels;
+  // A line with more elements than there are partitions is cut, if all windows are lines.
+  bool even = windows->kernel_height == 1 && windows->kernel_width > 1;
+  for (size_t i = 2; even && i < windows->origins.size(); ++i) {
+    even = windows->origins[i].x - windows->origins[i - 1].x ==
+           windows->origins[1].x - windows->origins[0].x;
+  }
+  if (windows->channels < kFewChannels && row > kDeep && even) {
+    return {kDeep / windows->channels * windows->channels, 1};
+  }
   if (windows->channels >= kFewChannels || row > kDeep) return {windows->channels, 0};
   // Rows that one stride skips lie beside one another.
   const bool dense =

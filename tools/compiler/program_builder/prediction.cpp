@@ -16,20 +16,23 @@ using isa::ModelTime;
 constexpr uint64_t kDmaEngines = 16;
 constexpr ModelTime kUnknown = std::numeric_limits<ModelTime>::max();
 
-// Bytes of a partition that an operand reaches, wherever its dimensions lead.
+// Partitions, and bytes of them, that an operand reaches, wherever its dimensions lead.
 struct Reach {
   uint8_t space = NEURON_SPACE_ABSENT;
+  int first_partition = 0, end_partition = 0;
   int64_t first = 0, end = 0;
 
   bool meets(const Reach& other) const {
     return space == other.space && space != NEURON_SPACE_ABSENT && first < other.end &&
-           other.first < end;
+           other.first < end && first_partition < other.end_partition &&
+           other.first_partition < end_partition;
   }
 };
 
 Reach reach_of(const isa::Operand& operand) {
   const auto element = static_cast<int64_t>(isa::dtype_bytes(operand.dtype));
-  Reach reach{operand.space, operand.base, operand.base + element};
+  Reach reach{operand.space, operand.start, operand.start + operand.parts, operand.base,
+              operand.base + element};
   for (size_t d = 0; d < operand.ndim && d < operand.size.size(); ++d) {
     const int64_t far = (int64_t{operand.size[d]} - 1) * operand.step[d] * element;
     (far < 0 ? reach.first : reach.end) += far;
@@ -61,7 +64,7 @@ class Player {
   void place(unsigned e, ModelTime now);
   void place_multiplication(Engine& engine, const isa::Instruction& i, const isa::Cost& cost,
                             ModelTime now);
-  void move(const Step& step, ModelTime now);
+  void move(unsigned e, const Step& step, ModelTime now);
 
   const Schedule& schedule_;
   const unsigned generation_;
@@ -69,7 +72,8 @@ class Player {
   std::array<Engine, NEURON_CORE_ENGINES> engines_;
   std::array<std::vector<ModelTime>, NEURON_CORE_ENGINES> done_;  // of steps
   std::vector<std::vector<ModelTime>> transfers_;                 // of slots, in their order
-  ModelTime dma_free_ = 0;
+  // When what each engine has started will have been moved.
+  std::array<ModelTime, NEURON_CORE_ENGINES> moved_{};
   Prediction result_;
 };
 
@@ -81,7 +85,8 @@ ModelTime Player::start_of(unsigned e) const {
                                ? done_[point.agent][schedule_.points()[point.agent][number].step]
                                : transfers_[point.agent - kFirstDmaAgent][number];
     if (done == kUnknown) return kUnknown;
-    start = std::max(start, done + isa::kSemaphoreLatency);
+    // An engine that comes later than the signal does not wait.
+    if (done >= engines_[e].issue) start = std::max(start, done + isa::kSemaphoreLatency);
   }
   return start;
 }
@@ -101,7 +106,7 @@ void Player::place_multiplication(Engine& engine, const isa::Instruction& i, con
 }
 
 // A transfer has its data moved by all engines alike, and then one word for the semaphore.
-void Player::move(const Step& step, ModelTime now) {
+void Player::move(unsigned e, const Step& step, ModelTime now) {
   uint64_t bytes = 0, runs = 1;
   if (step.transfer >= 0) {
     const Transfer& transfer = schedule_.transfers()[static_cast<size_t>(step.transfer)];
@@ -121,10 +126,17 @@ void Player::move(const Step& step, ModelTime now) {
   const uint64_t most = (packets + kDmaEngines - 1) / kDmaEngines;
   const ModelTime work = isa::transfer_time(most * each + least, timing_);
   // A queue that still has work goes on without a new beginning.
-  const ModelTime begin = dma_free_ > now ? dma_free_ : now + isa::kDmaStart;
-  dma_free_ = begin + work;
+  const ModelTime begin = moved_[e] > now ? moved_[e] : now + isa::kDmaStart;
+  moved_[e] = begin + work;
+  // DMA engines serve queues by turns. So both are later by what the shorter one has.
+  for (unsigned other = 0; other < NEURON_CORE_ENGINES; ++other) {
+    if (other == e || moved_[other] <= begin) continue;
+    const ModelTime both = std::min(work, moved_[other] - begin);
+    moved_[e] += both;
+    moved_[other] += both;
+  }
   result_.busy[NEURON_CORE_ENGINES] += static_cast<double>(work) / 1e6;
-  transfers_[step.self.agent - kFirstDmaAgent][step.self.sequence - 1] = dma_free_;
+  transfers_[step.self.agent - kFirstDmaAgent][step.self.sequence - 1] = moved_[e];
 }
 
 void Player::place(unsigned e, ModelTime now) {
@@ -140,7 +152,7 @@ void Player::place(unsigned e, ModelTime now) {
   if (step.self.agent >= kFirstDmaAgent) {
     engine.issue = now + cost.interval;
     engine.complete = std::max(engine.complete, engine.issue);
-    move(step, step.transfer >= 0 ? now : engine.issue);
+    move(e, step, step.transfer >= 0 ? now : engine.issue);
   } else if (!cost.datapath) {
     engine.issue = now + cost.interval;
     engine.complete = std::max(engine.complete, engine.issue);
@@ -177,10 +189,10 @@ std::optional<Prediction> Player::play() {
     if (start == kUnknown) break;
     place(first, start);
   }
-  ModelTime end = dma_free_;
+  ModelTime end = 0;
   for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
     if (engines_[e].next != done_[e].size()) return std::nullopt;
-    end = std::max({end, engines_[e].issue, engines_[e].complete});
+    end = std::max({end, engines_[e].issue, engines_[e].complete, moved_[e]});
   }
   result_.microseconds = static_cast<double>(end) / 1e6;
   return result_;

@@ -4,8 +4,9 @@
 //
 // Concept: the engines' steps are played in the order in which they can start, with the chip's own
 // prices for instructions (driver/isa). The sixteen DMA engines share each transfer, so they count
-// as one server that takes transfers in the order of their doorbells. Left out are the runtime's
-// own instructions, and which of two queues a DMA engine serves first.
+// as one server, which takes the transfers of one engine in the order of their doorbells, and those
+// of several engines by turns. A transfer whose end was told is not delayed by later ones. Left out
+// are the runtime's own instructions.
 // Callers: the lowering. Thread-safe: no state. Gives nothing for programs with loops, collectives
 // or a second core, whose times are not those of the steps alone.
 #ifndef TOOLS_COMPILER_PROGRAM_BUILDER_PREDICTION_H

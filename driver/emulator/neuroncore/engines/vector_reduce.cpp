@@ -12,6 +12,27 @@
 namespace neuron::core {
 namespace {
 
+// Short groups, as many as fit the scratch rows at once: each is a row of theirs.
+void reduce_short_groups(UnitContext& context, const isa::Instruction& i, const OperandView& a,
+                         const OperandView& dst, uint64_t group) {
+  const unsigned op = i.vector.reduce;
+  const uint64_t together = kBlockElements / group;
+  float* totals = context.scratch.b.data();
+  for (unsigned p = 0; p < dst.partitions(); ++p) {
+    for (uint64_t e = 0; e < dst.elements(); e += together) {
+      const size_t count = std::min(together, dst.elements() - e);
+      const float* x = a.load_or_map(p, e * group, count * group, context.scratch.a.data());
+      std::fill_n(totals, count, numerics::reduce_identity(op));
+      numerics::reduce_rows(op, x, static_cast<ptrdiff_t>(group), count, group, totals,
+                            context.subnormals);
+      if (i.vector.negate) {
+        numerics::alu_scalar(NEURON_ALU_SUB, totals, 0.0f, true, totals, count, context.subnormals);
+      }
+      store_block(context, dst, i.dst, {p, 1, e, count}, totals);
+    }
+  }
+}
+
 // `group` neighbouring elements of the source stream become one of the destination.
 Fault reduce_groups(UnitContext& context, const isa::Instruction& i) {
   const OperandView a(context.memory, i.src0);
@@ -22,6 +43,10 @@ Fault reduce_groups(UnitContext& context, const isa::Instruction& i) {
   const bool bits = numerics::alu_is_bitwise(op);
   if (!bits && !numerics::alu_is_reducible(op)) return not_allowed(op);
   const bool one_by_one = dst.clobbers(a);
+  if (!bits && !one_by_one && op != NEURON_ALU_SUB && group <= kBlockElements) {
+    reduce_short_groups(context, i, a, dst, group);
+    return {};
+  }
   Scratch& s = context.scratch;
   const auto finish = [&](unsigned p, uint64_t element, float* value) {
     if (i.vector.negate) {

@@ -55,5 +55,19 @@ TEST(Windows, OfFewChannelsAreSummedByTheRowsThatAStrideSkips) {
   EXPECT_EQ(parts[3].count, 7 * 3);
 }
 
+TEST(Windows, OfOneLongLineAreCutAtTheNumberOfPartitions) {
+  Builder b("line");
+  const Value x = b.input("x", Type::kF32, {1, 3, 400});
+  const Value w = b.input("w", Type::kF32, {1, 300, 8});
+  Value all = b.windows(x, 1, {{1, 1, 3, 1, 0}, {100, 2, 50, 4, 0}}, 0, true);
+  all = b.batched_product(w, b.reshape(all, {1, 300, 50}), true);
+  const graph::Graph graph = b.finish();
+  const auto parts = depth_parts(graph, graph.nodes[static_cast<size_t>(all)]);
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[0].count, 126);  // 42 whole offsets
+  EXPECT_EQ(parts[2].first, 252);
+  EXPECT_EQ(parts[2].count, 48);
+}
+
 }  // namespace
 }  // namespace neuron::lowering

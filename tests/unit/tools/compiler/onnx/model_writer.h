@@ -52,6 +52,7 @@ class ModelWriter {
   static void attribute(file::NodeData& node, const std::string& name, int64_t value) {
     file::AttributeData* attribute = node.add_attribute();
     attribute->set_name(name);
+    attribute->set_type(2);  // a whole number; other runtimes want to be told
     attribute->set_i(value);
   }
   std::vector<uint8_t> bytes() const {
