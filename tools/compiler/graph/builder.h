@@ -74,6 +74,9 @@ class Builder : public ValueBuilder {
   Value take(Value x, Value numbers, int64_t number);
 
  private:
+  // Of one channel of the image each.
+  Value depthwise_bands(Value x, Value weights, const std::vector<Window>& windows);
+  Value depthwise_convolution(Value x, Value weights, const std::vector<Window>& windows);
   // Whether their shapes are those of a product.
   bool fit(Value a, Value b, bool turned) const;
   Value plain_product(Value a, Value b, bool turned);  // one node

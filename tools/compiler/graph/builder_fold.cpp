@@ -124,42 +124,6 @@ Value Builder::grouped_product(Value weights, Value columns, int64_t batch) {
   return batched_product(all, columns, true);
 }
 
-Value Builder::convolution(Value x, Value weights, const std::vector<Window>& windows,
-                           int64_t groups) {
-  if (!usable({x, weights})) return kNone;
-  const Shape input = shape(x), filter = shape(weights);
-  if (input.size() != windows.size() + 2 || filter.size() != input.size() || groups < 1 ||
-      groups > input[1] || input[1] % groups != 0 || input[1] / groups != filter[1] ||
-      filter[0] % groups != 0) {
-    return fail("weights of {} do not fit {} in {} groups", shape_text(filter), shape_text(input),
-                groups);
-  }
-  Shape counts;
-  int64_t offsets = 1;
-  for (size_t i = 0; i < windows.size(); ++i) {
-    if (windows[i].size != filter[i + 2]) {
-      return fail("weights of {} and a kernel of {} in dimension {} of the image",
-                  shape_text(filter), windows[i].size, i);
-    }
-    counts.push_back(windows[i].count);
-    offsets *= windows[i].size;
-  }
-  const int64_t depth = filter[1] * offsets;
-  Shape split = {input[0] * groups, filter[1]};
-  split.insert(split.end(), input.begin() + 2, input.end());
-  // Channels lie innermost in the depth of the product: each offset is the image, shifted.
-  std::vector<Window> all = windows;
-  all.insert(all.begin(), {1, 1, filter[1], 1, 0});
-  Value columns = this->windows(reshape(x, split), 1, all, 0, true);
-  if (!ok()) return kNone;
-  columns = reshape(columns, {input[0] * groups, depth, elements_of(counts)});
-  Value turned = reshape(weights, {groups, filter[0] / groups, filter[1], offsets});
-  turned = reshape(transpose(turned, {0, 3, 2, 1}), {groups, depth, filter[0] / groups});
-  Shape result = {input[0], filter[0]};
-  result.insert(result.end(), counts.begin(), counts.end());
-  return reshape(grouped_product(turned, columns, input[0]), result);
-}
-
 Value Builder::product(Value a, Value b) {
   if (!usable({a, b})) return kNone;
   Shape left = shape(a), right = shape(b);

@@ -13,6 +13,10 @@ using Dimension = graph::Region::Dimension;
 constexpr int64_t kLanes = Layout::kLanes;
 // More instructions than these take longer than transfers.
 constexpr size_t kMostCopies = 96;
+// Columns of a value that is brought here to be taken to pieces, and of how many pieces a row then
+// is at least.
+constexpr int64_t kMostFetched = 8192;
+constexpr uint64_t kPiecesOfRow = 8;
 
 // A distance in elements of a layout: a number of rows, or of columns.
 struct Distance {
@@ -312,13 +316,40 @@ void emit(Workspace& work, const Node& node, const Choice& program, const Reside
   for (const Tile& bank : banks) work.program.release(bank);
 }
 
+// Brings a value here that a move takes to pieces: in HBM each would be a descriptor. False: it
+// stays there.
+bool fetch(Workspace& work, const Node& node, Value operand) {
+  const graph::Shape& shape = work.node(operand).shape;
+  if (node.operands.size() != 1 || shape.size() < 3) return false;
+  const Layout layout{shape[0], shape[1], graph::elements_of(shape) / shape[0] / shape[1]};
+  if (layout.columns() * layout.tiles() > kMostFetched) return false;
+  uint64_t pieces = 0, covered = 0;
+  for (const graph::Region& region : node.regions) {
+    uint64_t count = 1, whole = 1;
+    for (auto d = region.dimensions.rbegin(); d != region.dimensions.rend(); ++d) {
+      count *= static_cast<uint64_t>(d->size);
+      const auto run = static_cast<int64_t>(whole);
+      if (count / static_cast<uint64_t>(d->size) == whole && d->from_step == run &&
+          d->to_step == run) {
+        whole *= static_cast<uint64_t>(d->size);
+      }
+    }
+    pieces += count / whole;
+    covered += count;
+  }
+  const bool pads = covered < static_cast<uint64_t>(graph::elements_of(node.shape));
+  const auto rows = static_cast<uint64_t>(layout.outer * layout.rows);
+  if (!pads && pieces <= kPiecesOfRow * rows) return false;
+  return work.residents.load(operand, layout).present();
+}
+
 }  // namespace
 
 bool emit_resident_move(Workspace& work, Value value) {
   const Node& node = work.node(value);
   if (!work.resident()) return false;
   for (const Value operand : node.operands) {
-    if (!work.residents.has(operand)) return false;
+    if (!work.residents.has(operand) && !fetch(work, node, operand)) return false;
   }
   std::optional<Choice> best;
   for (const Layout& layout : layouts_of(node.shape)) {
