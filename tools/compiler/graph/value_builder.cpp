@@ -147,6 +147,23 @@ bool ValueBuilder::listable(int64_t count) {
   return false;
 }
 
+namespace {
+
+// A number for each row, all along it: what instructions take as it is. As an array it would be
+// another constant of the program.
+bool repeats_numbers(const Node& node) {
+  constexpr int64_t kShortestRow = 32;
+  if (node.kind != Kind::kMove || node.regions.size() != 1) return false;
+  const auto& d = node.regions[0].dimensions;
+  if (d.size() < 2 || d.size() > 3 || node.regions[0].from != 0) return false;
+  return d.back().from_step == 0 && d.back().size >= kShortestRow &&
+         d[d.size() - 2].from_step == 1 && (d.size() == 2 || d[0].from_step == 0);
+}
+
+constexpr int64_t kFewRepeats = 1024;
+
+}  // namespace
+
 Value ValueBuilder::append(Node node) {
   if (!ok()) return kNone;
   if (!allowed(node.shape)) return kNone;
@@ -166,7 +183,8 @@ Value ValueBuilder::append(Node node) {
     const bool known = std::all_of(operands.begin(), operands.end(),
                                    [](const Tensor* tensor) { return tensor != nullptr; });
     const int64_t work = work_of(node);
-    if (known && count <= largest && work <= limits_.work - work_ &&
+    const bool stays = keeps_repeats_ && count > kFewRepeats && repeats_numbers(node);
+    if (known && !stays && count <= largest && work <= limits_.work - work_ &&
         count <= limits_.constants - folded_) {
       work_ += work;
       folded_ += count;
@@ -252,7 +270,9 @@ Value ValueBuilder::map(Function function, Value a, Value b) {
     return fail("{} of {} and {}, which cannot be broadcast", function_name(function),
                 shape_text(shape(a)), shape_text(shape(b)));
   }
+  keeps_repeats_ = constant_of(a) == nullptr || constant_of(b) == nullptr;
   node.operands = {expand(a, node.shape), expand(b, node.shape)};
+  keeps_repeats_ = false;
   if (!usable({node.operands[0], node.operands[1]})) return kNone;
   return append(std::move(node));
 }

@@ -103,6 +103,7 @@ class ValueBuilder {
 
   Limits limits_;
   Graph graph_;
+  bool keeps_repeats_ = false;  // a constant that is repeated becomes no larger constant
   int64_t nodes_ = 0, work_ = 0, constants_ = 0, folded_ = 0;
   std::string origin_;
   std::string problem_;

@@ -37,6 +37,18 @@ TEST(GraphBuilder, LeavesWhatDependsOnInputsToTheProgram) {
   EXPECT_EQ(b.constant_of(b.map(Function::kAdd, x, 1.0)), nullptr);
 }
 
+TEST(GraphBuilder, KeepsANumberForEachChannelWhenAnInputMeetsIt) {
+  Builder b("g");
+  const Value bias = b.constant(Tensor::zeros(Type::kF32, {64, 1, 1}));
+  b.output("y", b.add(b.input("x", Type::kF32, {1, 64, 16, 16}), bias));
+  const Graph graph = b.finish();
+  for (const Node& node : graph.nodes) {
+    if (node.constant != nullptr) {
+      EXPECT_EQ(node.constant->elements(), 64);
+    }
+  }
+}
+
 TEST(GraphBuilder, KeepsTheFirstProblemAndGivesNothingAfterIt) {
   Builder b("g");
   const Value wrong = b.add(numbers(b, {2}, {1, 2}), numbers(b, {3}, {1, 2, 3}));
