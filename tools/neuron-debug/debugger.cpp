@@ -8,6 +8,7 @@
 
 #include "hw/control.h"
 #include "runtime/base/file.h"
+#include "tools/common/wait_words.h"
 #include "tools/neuron-debug/tile.h"
 
 namespace neuron::debug {
@@ -151,22 +152,14 @@ std::string Debugger::place_text(const Place& place) const {
 }
 
 std::string Debugger::words_of(const EngineState& state) const {
-  constexpr const char* kConditions[] = {"", ">=", "==", ">", "<=", "<", "!="};
   switch (state.state) {
     case NEURON_STATE_IDLE:
       return "idle";
     case NEURON_STATE_RUNNING:
       return "runs";
-    case NEURON_STATE_WAITING: {
-      const uint32_t condition = state.waiting >> 8 & 7;
-      if (condition == 0 || condition > 6) return "waits for its own transfers";
-      const bool event = (state.waiting & NEURON_SEM_SLOT_EVENT) != 0;
-      return format("waits for {} {} {}{}, which is {}",
-                    event ? format("event {}", state.waiting & 255)
-                          : target_.semaphore_name(state.waiting & 255),
-                    kConditions[condition], (state.waiting & NEURON_SEM_SLOT_REG) != 0 ? "r" : "",
-                    state.waiting >> 16, state.wait_value);
-    }
+    case NEURON_STATE_WAITING:
+      return tools::words_of_wait(state.waiting, state.wait_value,
+                                  [&](uint32_t number) { return target_.semaphore_name(number); });
     case NEURON_STATE_HALTED:
       return "has halted";
     case NEURON_STATE_STOPPED:
