@@ -139,6 +139,7 @@ bool Debugger::look() {
 
 void Debugger::failed() {
   if (quit_) return;
+  failed_ = true;
   say("The execution has failed. The core is as the failure left it:\n");
   (void)info({"engines"});
   prompt(true);
@@ -302,9 +303,10 @@ Result<void> Debugger::execute(const Words&) {
   for (bool again = true; again;) {
     again = false;
     running_ = true;
+    failed_ = false;
     const auto done = parts_.execute();
     running_ = false;
-    if (quit_) {
+    if (quit_ && !failed_) {
       say("the execution is broken off\n");
     } else if (done) {
       say("the execution has ended\n");

@@ -88,6 +88,7 @@ class Debugger final : public runtime::LaunchDebugger {
   bool released_ = false, good_ = true;
   bool ended_ = false;          // there are no more commands
   bool quit_ = false;           // the last one was `quit`
+  bool failed_ = false;         // the execution, by itself
   unsigned engine_ = 0;         // that stopped last
   std::string last_states_;     // of the last look, to see whether anything advances
   unsigned looks_ = 0;          // since they changed

@@ -22,6 +22,7 @@ namespace {
 using namespace neuron::dump;  // NOLINT: this file is the program
 namespace runtime = neuron::runtime;
 namespace tools = neuron::tools;
+using neuron::base::Deadline;
 using runtime::fail;
 using runtime::format;
 using runtime::Result;
@@ -123,13 +124,15 @@ void add_logs(const Wishes& wishes, Report& report) {
   }
 }
 
-Result<void> upload(const Wishes& wishes, const std::string& archive) {
+Result<void> upload(const Wishes& wishes, const std::string& archive, Deadline deadline) {
   if (wishes.upload.empty()) return {};
   const std::string slash = wishes.upload.ends_with('/') ? "" : "/";
   const std::string target = wishes.upload + slash + archive.substr(archive.rfind('/') + 1);
+  // It writes no line, so that one limit is the other.
   const tools::Ending ending =
       tools::run_command({"aws", "s3", "cp", "--only-show-errors", archive, target}, {},
-                         {.step = std::chrono::seconds(wishes.seconds)}, [](std::string_view) {});
+                         {.step = std::chrono::seconds(wishes.seconds), .end = deadline.when()},
+                         [](std::string_view) {});
   if (ending.good()) return {};
   return fail(NRT_FAILURE, "{} stays where it is: the program aws, which copies to {}, {}{}{}",
               archive, tools::printable(wishes.upload), ending.sentence(),
@@ -144,7 +147,9 @@ Result<void> pack(const Wishes& wishes) {
   const std::string path = !wishes.output.empty() ? wishes.output
                            : called               ? wishes.place + "/" + name + ".tar.gz"
                                                   : name + ".tar.gz";
-  Report report(name, neuron::base::Deadline::after(std::chrono::seconds(wishes.seconds)));
+  const std::chrono::milliseconds patience = std::chrono::seconds(wishes.seconds);
+  const Deadline end = Deadline::after(patience);
+  Report report(name, wishes.upload.empty() ? end : Deadline::after(patience / 2));
   for (const Told& one : wishes.told) report.note(one.name, one.value);
   NEURON_CHECK(add_dump(wishes, report));
   add_logs(wishes, report);
@@ -156,8 +161,10 @@ Result<void> pack(const Wishes& wishes) {
   if (missing != 0) {
     text += format("; {} could not be had, report.txt in it says why", missing);
   }
+  // Before anything is said: who reads it may have gone, and that would end this program.
+  const auto uploaded = upload(wishes, path, end);
   if (!tools::print_output("neuron-dump", text + "\n")) return fail(NRT_FAILURE, "");
-  return upload(wishes, path);
+  return uploaded;
 }
 
 }  // namespace

@@ -131,6 +131,9 @@ TEST_F(Debug, AFaultIsShownBeforeTheCoreIsReset) {
               HasSubstr("The execution has failed. The core is as the failure left it:"));
   EXPECT_THAT(run.output, HasSubstr("has a fault"));
   EXPECT_THAT(run.output, HasSubstr("on device 0 core 0"));
+  const test::Run quits = debug(kernels::bad_address(), "run\nquit\n");
+  EXPECT_THAT(quits.output, HasSubstr("on device 0 core 0"));
+  EXPECT_THAT(quits.output, Not(HasSubstr("broken off"))) << "it has failed by itself";
 }
 
 TEST_F(Debug, AtTheEndOfTheCommandsTheProgramRunsOnPastAllBreakpoints) {
