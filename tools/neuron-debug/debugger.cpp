@@ -2,14 +2,14 @@
 #include "tools/neuron-debug/debugger.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <cstring>
 #include <ostream>
 #include <regex>
 #include <sstream>
 
 #include "hw/control.h"
+#include "runtime/base/file.h"
+#include "tools/common/wait_words.h"
+#include "tools/neuron-debug/tile.h"
 
 namespace neuron::debug {
 namespace {
@@ -23,99 +23,6 @@ constexpr unsigned kIdleLooks = 50;
 // that asks for a semaphore in a loop, is waited for no longer.
 constexpr unsigned kMostLooks = 500;
 constexpr size_t kListed = 5;  // instructions around a place
-
-Result<uint32_t> number_of(const std::string& word) {
-  uint32_t value = 0;
-  const bool hexadecimal = word.rfind("0x", 0) == 0;
-  const char* begin = word.data() + (hexadecimal ? 2 : 0);
-  const char* end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(begin, end, value, hexadecimal ? 16 : 10);
-  if (error != std::errc() || stop != end || begin == end) {
-    return fail(NRT_INVALID, "'{}' is no number", word);
-  }
-  return value;
-}
-
-struct Type {
-  const char* name;
-  uint32_t bytes;
-};
-constexpr Type kTypes[] = {{"f32", 4}, {"bf16", 2}, {"f16", 2}, {"i32", 4}, {"u32", 4},
-                           {"i16", 2}, {"u16", 2},  {"i8", 1},  {"u8", 1}};
-
-const Type* type_named(const std::string& name) {
-  for (const Type& type : kTypes) {
-    if (name == type.name) return &type;
-  }
-  return nullptr;
-}
-
-double half(uint32_t bits) {
-  const int exponent = static_cast<int>(bits >> 10 & 31);
-  const double mantissa = bits & 1023;
-  const double sign = (bits & 0x8000) != 0 ? -1 : 1;
-  if (exponent == 31) return mantissa == 0 ? sign * INFINITY : NAN;
-  if (exponent == 0) return sign * std::ldexp(mantissa, -24);
-  return sign * std::ldexp(1024 + mantissa, exponent - 25);
-}
-
-double value_of(const Type& type, const uint8_t* at) {
-  uint32_t bits = 0;
-  std::memcpy(&bits, at, type.bytes);
-  const std::string name = type.name;
-  if (name == "f16") return half(bits);
-  if (name == "f32" || name == "bf16") {
-    if (name == "bf16") bits <<= 16;
-    float value;
-    std::memcpy(&value, &bits, sizeof(value));
-    return static_cast<double>(value);
-  }
-  if (name[0] == 'u') return bits;
-  const unsigned unused = 32 - 8 * type.bytes;
-  return static_cast<double>(static_cast<int32_t>(bits << unused) >> unused);
-}
-
-// Numbers of some partitions: [memory, PARTITION[:COUNT], OFFSET, TYPE, COUNT].
-struct Tile {
-  uint32_t first = 0;
-  std::vector<std::vector<double>> rows;
-};
-
-Result<Tile> read_tile(const Target& target, const Words& words) {
-  if (words.size() != 5 || (words[0] != "sbuf" && words[0] != "psum")) {
-    return fail(NRT_INVALID,
-                "expected sbuf or psum, PARTITION[:COUNT], OFFSET, TYPE and COUNT, such as "
-                "`sbuf 0:4 0x800 f32 16`");
-  }
-  const Memory memory = words[0] == "sbuf" ? Memory::kSbuf : Memory::kPsum;
-  const size_t colon = words[1].find(':');
-  NEURON_TRY(first, number_of(words[1].substr(0, colon)));
-  NEURON_TRY(partitions, colon == std::string::npos ? Result<uint32_t>(1u)
-                                                    : number_of(words[1].substr(colon + 1)));
-  NEURON_TRY(offset, number_of(words[2]));
-  const Type* type = type_named(words[3]);
-  if (type == nullptr) {
-    return fail(NRT_INVALID, "'{}' is no type; expected f32, bf16, f16, or i or u with 8, 16 or 32",
-                words[3]);
-  }
-  NEURON_TRY(count, number_of(words[4]));
-  if (first >= NEURON_PARTITIONS || partitions == 0 || partitions > NEURON_PARTITIONS - first ||
-      count == 0 || count > 65536) {
-    return fail(
-        NRT_INVALID,
-        "{} has {} partitions, of which 1 to 65536 numbers each can be shown; '{}' and '{}' "
-        "are not within them",
-        memory == Memory::kSbuf ? "SBUF" : "PSUM", NEURON_PARTITIONS, words[1], words[4]);
-  }
-  Tile tile{.first = first, .rows = {}};
-  for (uint32_t p = first; p < first + partitions; ++p) {
-    NEURON_TRY(bytes, target.bytes(memory, p, offset, count * type->bytes));
-    std::vector<double> row;
-    for (uint32_t n = 0; n < count; ++n) row.push_back(value_of(*type, &bytes[n * type->bytes]));
-    tile.rows.push_back(std::move(row));
-  }
-  return tile;
-}
 
 }  // namespace
 
@@ -133,8 +40,8 @@ const std::vector<Debugger::Command>& Debugger::commands() {
        "ENGINE [rN] | semaphore N | sbuf P[:COUNT] OFFSET TYPE COUNT | psum P[:COUNT] OFFSET TYPE "
        "COUNT",
        "show registers, a semaphore, numbers of a tile", false, &Debugger::print},
-      {"picture", "sbuf|psum P[:COUNT] OFFSET TYPE COUNT", "show a tile in shades", false,
-       &Debugger::picture},
+      {"picture", "sbuf|psum P[:COUNT] OFFSET TYPE COUNT [FILE.png]",
+       "show a tile in shades, or write a picture of it", false, &Debugger::picture},
       {"list", "[ENGINE[:PC]]", "show instructions", false, &Debugger::list},
       {"help", "", "show this", false, &Debugger::help},
       {"quit", "", "break the execution off and end", false, &Debugger::quit}};
@@ -161,9 +68,8 @@ void Debugger::prompt(bool stopped) {
   while (!ended_ && !released_) {
     const std::optional<std::string> line = parts_.next();
     if (!line) {
-      // The end of the commands lets an execution under way go on to its end.
       ended_ = true;
-      if (stopped) (void)go_on({});
+      if (stopped) run_on();
       return;
     }
     if (const auto done = obey(*line, stopped); !done) {
@@ -171,6 +77,14 @@ void Debugger::prompt(bool stopped) {
       say(done.error().sentence + "\n");
     }
   }
+}
+
+// The end of the commands lets an execution under way go on to its end: nobody would continue what
+// stopped again.
+void Debugger::run_on() {
+  breakpoints_.clear();
+  set_breakpoints();
+  if (const auto done = go_on({}); !done) say(done.error().sentence + "\n");
 }
 
 Result<void> Debugger::obey(const std::string& line, bool stopped) {
@@ -211,6 +125,11 @@ bool Debugger::look() {
   last_states_ = states;
   looks_stopped_ = stopped ? looks_stopped_ + 1 : 0;
   const bool settled = looks_ >= (runs ? kIdleLooks : 2);
+  if (ended_) {
+    // Met before the breakpoints were gone. What `quit` aborts stays.
+    if (stopped && !quit_) run_on();
+    return stopped;
+  }
   if (!stopped || (!settled && looks_stopped_ < kMostLooks)) return stopped;
   looks_ = looks_stopped_ = 0;
   tell_stops();
@@ -219,6 +138,8 @@ bool Debugger::look() {
 }
 
 void Debugger::failed() {
+  if (quit_) return;
+  failed_ = true;
   say("The execution has failed. The core is as the failure left it:\n");
   (void)info({"engines"});
   prompt(true);
@@ -232,22 +153,14 @@ std::string Debugger::place_text(const Place& place) const {
 }
 
 std::string Debugger::words_of(const EngineState& state) const {
-  constexpr const char* kConditions[] = {"", ">=", "==", ">", "<=", "<", "!="};
   switch (state.state) {
     case NEURON_STATE_IDLE:
       return "idle";
     case NEURON_STATE_RUNNING:
       return "runs";
-    case NEURON_STATE_WAITING: {
-      const uint32_t condition = state.waiting >> 8 & 7;
-      if (condition == 0 || condition > 6) return "waits for its own transfers";
-      const bool event = (state.waiting & NEURON_SEM_SLOT_EVENT) != 0;
-      return format("waits for {} {} {}{}, which is {}",
-                    event ? format("event {}", state.waiting & 255)
-                          : target_.semaphore_name(state.waiting & 255),
-                    kConditions[condition], (state.waiting & NEURON_SEM_SLOT_REG) != 0 ? "r" : "",
-                    state.waiting >> 16, state.wait_value);
-    }
+    case NEURON_STATE_WAITING:
+      return tools::words_of_wait(state.waiting, state.wait_value,
+                                  [&](uint32_t number) { return target_.semaphore_name(number); });
     case NEURON_STATE_HALTED:
       return "has halted";
     case NEURON_STATE_STOPPED:
@@ -390,9 +303,12 @@ Result<void> Debugger::execute(const Words&) {
   for (bool again = true; again;) {
     again = false;
     running_ = true;
+    failed_ = false;
     const auto done = parts_.execute();
     running_ = false;
-    if (done) {
+    if (quit_ && !failed_) {
+      say("the execution is broken off\n");
+    } else if (done) {
       say("the execution has ended\n");
     } else {
       say(done.error().sentence + "\n");
@@ -450,8 +366,17 @@ Result<void> Debugger::step(const Words& words) {
 }
 
 Result<void> Debugger::info(const Words& words) {
-  const std::string what = words.empty() ? "engines" : words[0];
+  constexpr std::string_view kWhat[] = {"engines", "semaphores", "breakpoints"};
+  const std::string word = words.empty() ? "engines" : words[0];
+  // Shortened as in GDB: `info b`.
+  const auto* found = std::find_if(std::begin(kWhat), std::end(kWhat),
+                                   [&](std::string_view what) { return what.starts_with(word); });
+  if (found == std::end(kWhat)) {
+    return fail(NRT_INVALID, "expected engines, semaphores or breakpoints");
+  }
+  const std::string_view what = *found;
   if (what == "breakpoints") {
+    if (breakpoints_.empty()) say("there are no breakpoints\n");
     for (const Breakpoint& point : breakpoints_) {
       for (const Place& place : point.places) {
         say(format("{} {}: {}\n", point.number, point.what, place_text(place)));
@@ -466,7 +391,6 @@ Result<void> Debugger::info(const Words& words) {
     }
     return {};
   }
-  if (what != "engines") return fail(NRT_INVALID, "expected engines, semaphores or breakpoints");
   for (unsigned engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
     NEURON_TRY(state, target_.state(engine));
     const bool shown = state.state != NEURON_STATE_IDLE && target_.has(state.at);
@@ -510,28 +434,18 @@ Result<void> Debugger::print(const Words& words) {
 }
 
 Result<void> Debugger::picture(const Words& words) {
-  NEURON_TRY(tile, read_tile(target_, words));
-  double least = INFINITY, most = -INFINITY;
-  for (const auto& row : tile.rows) {
-    for (const double value : row) {
-      if (!std::isfinite(value)) continue;
-      least = std::min(least, value);
-      most = std::max(most, value);
-    }
+  constexpr size_t kOfTile = 5;
+  const bool to_file = words.size() == kOfTile + 1;
+  NEURON_TRY(tile,
+             read_tile(target_, to_file ? std::span(words).first(kOfTile) : std::span(words)));
+  if (!to_file) {
+    say(text_picture(tile));
+    return {};
   }
-  constexpr std::string_view kShades = " .:-=+*#%@";
-  for (const auto& row : tile.rows) {
-    std::string text;
-    for (const double value : row) {
-      const double part = most > least ? (value - least) / (most - least) : 0;
-      text += std::isnan(value) ? '?'
-              : std::isinf(value)
-                  ? '!'
-                  : kShades[static_cast<size_t>(part * static_cast<double>(kShades.size() - 1))];
-    }
-    say(text + "\n");
-  }
-  say(format("' ' is {:.6g}, '@' {:.6g}, ? NaN, ! infinite\n", least, most));
+  NEURON_TRY(png, png_picture(tile));
+  NEURON_CHECK(tools::write_file(words[kOfTile], png));
+  say(format("{}: {} x {}; {}", words[kOfTile], tile.rows.front().size(), tile.rows.size(),
+             png_legend(tile)));
   return {};
 }
 
@@ -561,7 +475,7 @@ Result<void> Debugger::list(const Words& words) {
 }
 
 Result<void> Debugger::quit(const Words&) {
-  ended_ = released_ = true;
+  quit_ = ended_ = released_ = true;
   for (unsigned engine = 0; running_ && engine < NEURON_CORE_ENGINES; ++engine) {
     NEURON_TRY(state, target_.state(engine));
     if (state.stopped()) return target_.command(engine, NEURON_CMD_ABORT);

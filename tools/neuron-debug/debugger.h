@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands of neuron-debug, one a line, from a script and then from standard input.
+// The commands of neuron-debug, one a line, from a script or from standard input.
 //
 // Concepts: commands before `run` prepare; `run` executes the model once, and while engines are
-// stopped in it, the following commands are read until one lets them go on. Callers: main(). One
-// thread. Borrows the model. Fails: a command that is wrong says so and changes nothing; in a
-// script it also ends the program with status 1.
+// stopped in it, the following commands are read until one lets them go on, or until they end.
+// Callers: main(). One thread. Borrows the model. Fails: a command that is wrong says so and
+// changes nothing; in a script it also ends the program with status 1.
 #ifndef TOOLS_NEURON_DEBUG_DEBUGGER_H
 #define TOOLS_NEURON_DEBUG_DEBUGGER_H
 
@@ -56,6 +56,7 @@ class Debugger final : public runtime::LaunchDebugger {
   // Reads commands until one lets the engines go on (`stopped`), or for ever.
   void prompt(bool stopped);
   Result<void> obey(const std::string& line, bool stopped);
+  void run_on();
   void say(const std::string& text);
   void tell_stops();
   void set_breakpoints();
@@ -84,7 +85,10 @@ class Debugger final : public runtime::LaunchDebugger {
   std::vector<Breakpoint> breakpoints_;
   unsigned next_number_ = 1;
   bool running_ = false;  // an execution is under way
-  bool released_ = false, ended_ = false, good_ = true;
+  bool released_ = false, good_ = true;
+  bool ended_ = false;          // there are no more commands
+  bool quit_ = false;           // the last one was `quit`
+  bool failed_ = false;         // the execution, by itself
   unsigned engine_ = 0;         // that stopped last
   std::string last_states_;     // of the last look, to see whether anything advances
   unsigned looks_ = 0;          // since they changed

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // neuron-debug: a NEFF under control, instruction by instruction.
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -58,12 +60,24 @@ Result<void> write_inputs(const execution::Model& model, const std::vector<std::
   return fail(NRT_INVALID, "the NEFF has no input {}", files.begin()->first);
 }
 
-Result<bool> debug(const Wishes& wishes) {
-  std::ifstream script;
-  if (!wishes.script.empty()) {
-    script.open(wishes.script);
-    if (!script) return fail(NRT_INVALID, "cannot read the commands in '{}'", wishes.script);
+// A folder can be opened, and is empty to who reads lines.
+Result<void> open_script(const std::string& path, std::ifstream& script) {
+  if (path.empty()) return {};
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0) {
+    return runtime::fail_with_errno(NRT_INVALID, errno, "cannot read the commands in '{}'", path);
   }
+  if (S_ISDIR(status.st_mode)) {
+    return fail(NRT_INVALID, "'{}' is a folder; expected a file of commands", path);
+  }
+  script.open(path);
+  if (!script) {
+    return runtime::fail_with_errno(NRT_INVALID, errno, "cannot read the commands in '{}'", path);
+  }
+  return {};
+}
+
+Result<bool> debug(const Wishes& wishes, std::ifstream& script) {
   NEURON_TRY(bytes, tools::read_file(wishes.neff));
   NEURON_TRY(session, execution::Session::open(1));
   NEURON_TRY(model, execution::Model::load(bytes, 0));
@@ -110,7 +124,12 @@ int main(int argc, char** argv) {
   // In strict mode a tile that is looked at was read by the host, and who writes it next races.
   ::setenv("NEURON_EMULATOR_STRICT", "0", 0);
   if (wishes.break_on_nan) ::setenv("NEURON_FAIL_ON_NAN", "1", 1);
-  const auto good = debug(wishes);
+  std::ifstream script;
+  if (const auto opened = open_script(wishes.script, script); !opened) {
+    std::fprintf(stderr, "neuron-debug: %s\n", opened.error().sentence.c_str());
+    return tools::kWrongUsage;
+  }
+  const auto good = debug(wishes, script);
   if (good) return *good ? tools::kDone : 1;
   std::fprintf(stderr, "neuron-debug: %s\n", good.error().sentence.c_str());
   return neuron::doctor::exit_status_of(good.error().sentence);

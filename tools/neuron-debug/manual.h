@@ -16,7 +16,7 @@ inline tools::Manual manual() {
       .description =
           R"(Loads a NEFF onto one NeuronCore and executes it under control: engines stop at breakpoints or after single
 instructions, and registers, semaphores and tiles are shown as they are then. Commands come from `-x FILE`, or
-from standard input. The short form of a command is its beginning: b, c, s, p.
+from standard input. The short form of a command is its beginning: b, c, s, p, info b.
 
 Only the engine that meets a breakpoint stops; the others go on until they wait for it, and the device's clock with
 them. Executions repeat to the bit, so what was missed is met again by another `run`.)",
@@ -30,7 +30,8 @@ delete [N] :: Remove a breakpoint, or all.
 
 run :: Execute the model once. Inputs are made up, or those of `--input`.
 
-continue :: Let all engines go on. At the end of the commands this is done without being asked.
+continue :: Let all engines go on. At the end of the commands this is done without being asked, and
+the breakpoints are gone.
 
 step [COUNT] [ENGINE] :: Execute so many instructions of the engine that stopped last, or of another that is
 stopped.
@@ -44,7 +45,8 @@ print semaphore N :: Its value.
 print sbuf|psum PARTITION[:COUNT] OFFSET TYPE COUNT :: Numbers of some partitions, a line each: `print sbuf 0:4
 0x800 f32 16`. Types: f32, bf16, f16, i32, u32, i16, u16, i8, u8.
 
-picture sbuf|psum PARTITION[:COUNT] OFFSET TYPE COUNT :: The same in ten shades, ? for NaN.
+picture sbuf|psum PARTITION[:COUNT] OFFSET TYPE COUNT [FILE.png] :: The same in ten shades, ? for NaN and ! for
+infinite. Into a file: a pixel a number, from black to white; NaN is red, infinite blue.
 
 list [ENGINE[:PC]] :: Instructions around a place.
 

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <regex>
+#include <sstream>
 
 #include "tests/support/files.h"
 #include "tests/support/process.h"
@@ -56,6 +58,12 @@ std::vector<double> numbers(const std::string& output, const std::string& begin)
   std::vector<double> list;
   for (double value = 0; words >> value;) list.push_back(value);
   return list;
+}
+
+size_t times(const std::string& text, const std::string& word) {
+  size_t count = 0;
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++count;
+  return count;
 }
 
 TEST_F(Debug, AStepExecutesTheInstructionAndNothingElse) {
@@ -123,6 +131,173 @@ TEST_F(Debug, AFaultIsShownBeforeTheCoreIsReset) {
               HasSubstr("The execution has failed. The core is as the failure left it:"));
   EXPECT_THAT(run.output, HasSubstr("has a fault"));
   EXPECT_THAT(run.output, HasSubstr("on device 0 core 0"));
+  const test::Run quits = debug(kernels::bad_address(), "run\nquit\n");
+  EXPECT_THAT(quits.output, HasSubstr("on device 0 core 0"));
+  EXPECT_THAT(quits.output, Not(HasSubstr("broken off"))) << "it has failed by itself";
+}
+
+TEST_F(Debug, AtTheEndOfTheCommandsTheProgramRunsOnPastAllBreakpoints) {
+  const test::Run run = debug(add(), "break DVE:0\nbreak SP:0\nbreak SP:1\nbreak Pool:0\nrun\n");
+  EXPECT_EQ(run.ending, 0) << run.output;
+  EXPECT_THAT(run.output, testing::EndsWith("the execution has ended\n"));
+  // Once where it is set, and once at most where it is met.
+  for (const char* place : {"DVE pc 0", "SP pc 0", "SP pc 1", "Pool pc 0"}) {
+    EXPECT_LE(times(run.output, place), 2u) << run.output;
+  }
+}
+
+TEST_F(Debug, AStepAtTheEndOfTheCommandsIsFollowedByTheRest) {
+  const test::Run run = debug(add(), "break DVE:0\nrun\nstep\n");
+  EXPECT_EQ(run.ending, 0) << run.output;
+  EXPECT_THAT(run.output, testing::EndsWith("the execution has ended\n"));
+}
+
+TEST_F(Debug, ABreakpointInALoopIsMetInEachRound) {
+  // Four rounds of two tiles each.
+  const kernels::Neff loop = kernels::tensor_add("loop", NEURON_DTYPE_F32, 1024, 16);
+  const test::Run listed = debug(loop, "list DVE:3\n");
+  std::smatch match;
+  ASSERT_TRUE(
+      std::regex_search(listed.output, match, std::regex("DVE pc ([0-9]+)[^\n]*: tensor_tensor")))
+      << listed.output;
+  const std::string set = "break DVE:" + match.str(1) + "\nrun\n";
+  const test::Run all = debug(loop, set + "continue\ncontinue\ncontinue\ncontinue\ninfo b\n");
+  EXPECT_EQ(all.ending, 0) << all.output;
+  EXPECT_EQ(times(all.output, "breakpoint 1, DVE pc " + match.str(1)), 4u) << all.output;
+  EXPECT_THAT(all.output, HasSubstr("the execution has ended\n1 DVE:"));
+  // The commands end in the second round.
+  const test::Run ends = debug(loop, set + "continue\n");
+  EXPECT_EQ(ends.ending, 0) << ends.output;
+  EXPECT_EQ(times(ends.output, "breakpoint 1, DVE pc"), 2u) << ends.output;
+  EXPECT_THAT(ends.output, testing::EndsWith("the execution has ended\n"));
+}
+
+TEST_F(Debug, AFileOfCommandsThatIsNoneIsWrongUsage) {
+  for (const std::string& path : {folder_.path(), folder_.path("none")}) {
+    folder_.write("program.neff", *add());
+    const test::Run run =
+        test::run({test::built("bin/neuron-debug"), folder_.path("program.neff"), "-x", path},
+                  {{"NEURON_EMULATOR", "trn1.2xlarge"}});
+    EXPECT_EQ(run.ending, 2) << run.output;
+    EXPECT_THAT(run.output, HasSubstr("'" + path + "'"));
+  }
+}
+
+TEST_F(Debug, WhatInfoShowsCanBeShortened) {
+  const test::Run run =
+      debug(add(), "info b\nbreak DVE:0\ninfo b\nrun\ninfo s\ninfo e\ninfo\nquit\n");
+  EXPECT_EQ(run.ending, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("there are no breakpoints\n"));
+  EXPECT_THAT(run.output, HasSubstr("1 DVE:0: DVE pc 0"));
+  EXPECT_EQ(times(run.output, "at a breakpoint"), 2u) << run.output;
+  EXPECT_EQ(debug(add(), "info x\n").ending, 1);
+}
+
+// A tile whose numbers a test knows: x is the input, stopped behind the load.
+class DebugPicture : public Debug {
+ protected:
+  // Rows of 16 numbers, on as many partitions; what `commands` say of the tile at the store.
+  test::Run show(const std::vector<float>& numbers, const std::string& picture) {
+    const size_t rows = numbers.size() / 16;
+    builder::Program program("shows");
+    program.section("shows");
+    const auto x = program.input("x", NEURON_DTYPE_F32, {rows, 16});
+    const auto y = program.output("y", NEURON_DTYPE_F32, {rows, 16});
+    const auto tile = program.sbuf("tile", static_cast<uint32_t>(rows), 16, NEURON_DTYPE_F32);
+    const auto copy = program.sbuf("copy", static_cast<uint32_t>(rows), 16, NEURON_DTYPE_F32);
+    program.dma(builder::Engine::kSp, tile.all(), x.all());
+    program.tensor_copy(builder::Engine::kDve, copy.all(), tile.all());
+    program.dma(builder::Engine::kSp, y.all(), copy.all());
+    std::string header =
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", 16), }";
+    header.resize(117, ' ');
+    std::string npy("\x93NUMPY\x01\x00\x76\x00", 10);
+    npy += header + "\n";
+    npy.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float));
+    const kernels::Neff neff = program.build();
+    return debug(neff, "break DVE:0\nrun\nprint sbuf 0 0 f32 1\npicture " + picture + "\n",
+                 "-i x=" + folder_.write("x.npy", npy));
+  }
+  // The pixels of the PNG, as Python's zlib unpacks it: "WIDTH HEIGHT", then a pixel a word.
+  std::string decoded(const std::string& path) {
+    const std::string program = folder_.write("decode.py", R"(
+import struct, sys, zlib
+data = open(sys.argv[1], "rb").read()
+assert data[:8] == b"\x89PNG\r\n\x1a\n"
+at, parts = 8, {}
+while at < len(data):
+    size, name = struct.unpack(">I4s", data[at:at + 8])
+    body = data[at + 8:at + 8 + size]
+    assert struct.unpack(">I", data[at + 8 + size:at + 12 + size])[0] == zlib.crc32(name + body)
+    parts[name] = body
+    at += 12 + size
+assert name == b"IEND" and at == len(data)
+width, height, depth, colour, *rest = struct.unpack(">IIBBBBB", parts[b"IHDR"])
+assert (depth, colour, rest) == (8, 2, [0, 0, 0])
+lines = zlib.decompress(parts[b"IDAT"])
+stride = 1 + 3 * width
+assert len(lines) == height * stride and not any(lines[::stride])
+print(width, height)
+for y in range(height):
+    row = lines[y * stride + 1:(y + 1) * stride]
+    print(*(row[3 * x:3 * x + 3].hex() for x in range(width)))
+)");
+    const test::Run run = test::run({"/usr/bin/python3", program, path});
+    EXPECT_EQ(run.ending, 0) << run.output;
+    return run.output;
+  }
+};
+
+TEST_F(DebugPicture, IsAPngOfWhichEveryPixelIsANumber) {
+  std::vector<float> numbers;
+  for (int n = 0; n < 32; ++n) numbers.push_back(static_cast<float>(n % 16) * 17 - 255);
+  numbers[3] = NAN;
+  numbers[4] = INFINITY;
+  numbers[5] = -INFINITY;
+  const std::string path = folder_.path("tile.png");
+  const test::Run run = show(numbers, "sbuf 0:2 0 f32 16 " + path);
+  ASSERT_EQ(run.ending, 0) << run.output;
+  EXPECT_THAT(run.output,
+              HasSubstr(path + ": 16 x 2; black is -255, white 0, red NaN, blue infinite\n"));
+  EXPECT_EQ(decoded(path),
+            "16 2\n"
+            "000000 111111 222222 ff0000 0000ff 0000ff 666666 777777 888888 999999 aaaaaa bbbbbb "
+            "cccccc dddddd eeeeee ffffff\n"
+            "000000 111111 222222 333333 444444 555555 666666 777777 888888 999999 aaaaaa bbbbbb "
+            "cccccc dddddd eeeeee ffffff\n");
+}
+
+TEST_F(DebugPicture, SaysWhatATileWithoutANumberOrWithOneOnlyShows) {
+  const test::Run nan = show(std::vector<float>(16, NAN), "sbuf 0 0 f32 16");
+  EXPECT_THAT(nan.output, HasSubstr("\n????????????????\nno number is finite, ? NaN\n"));
+  const test::Run infinite = show(std::vector<float>(16, INFINITY), "sbuf 0 0 f32 16");
+  EXPECT_THAT(infinite.output, HasSubstr("!!!!\nno number is finite, ! infinite\n"));
+  const test::Run same = show(std::vector<float>(16, 3), "sbuf 0 0 f32 16");
+  EXPECT_THAT(same.output, HasSubstr("\n' ' is 3, the only finite number\n"));
+  const std::string path = folder_.path("nan.png");
+  const test::Run png = show(std::vector<float>(16, NAN), "sbuf 0 0 f32 16 " + path);
+  EXPECT_THAT(png.output, HasSubstr("no number is finite, red NaN\n"));
+  EXPECT_THAT(decoded(path), testing::StartsWith("16 1\nff0000 ff0000"));
+}
+
+TEST_F(DebugPicture, OfNumbersFarApartHasAllShades) {
+  std::vector<float> numbers(16, 0);
+  numbers[0] = -3.4e38f;
+  numbers[15] = 3.4e38f;
+  const test::Run run = show(numbers, "sbuf 0 0 f32 16");
+  EXPECT_THAT(run.output, HasSubstr("\n ==============@\n' ' is -3.4e+38, '@' 3.4e+38\n"));
+}
+
+TEST_F(DebugPicture, ThatCannotBeWrittenIsAWrongCommand) {
+  for (const auto& [path, sentence] : std::vector<std::pair<std::string, std::string>>{
+           {"/dev/full", "No space left"},
+           {folder_.path("none/tile.png"), "No such file"},
+           {folder_.path(), "is a directory"}}) {
+    const test::Run run = show(std::vector<float>(16, 1), "sbuf 0 0 f32 16 " + path);
+    EXPECT_EQ(run.ending, 1) << run.output;
+    EXPECT_THAT(run.output, HasSubstr(sentence));
+    EXPECT_THAT(run.output, HasSubstr("the execution has ended")) << "it goes on all the same";
+  }
 }
 
 TEST_F(Debug, AnEngineThatNeverRestsDoesNotKeepABreakpointFromBeingShown) {
@@ -143,6 +318,8 @@ TEST_F(Debug, QuittingBreaksTheExecutionOff) {
   EXPECT_EQ(run.ending, 0) << run.output;
   EXPECT_THAT(run.output, HasSubstr("breakpoint 1, DVE pc 0"));
   EXPECT_THAT(run.output, Not(HasSubstr("the execution has ended")));
+  EXPECT_THAT(run.output, HasSubstr("the execution is broken off"));
+  EXPECT_THAT(run.output, Not(HasSubstr("failed"))) << "it is what was asked for";
   EXPECT_THAT(run.output, Not(HasSubstr("semaphore 0 ="))) << "nothing is read behind quit";
 }
 
