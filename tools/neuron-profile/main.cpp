@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -143,7 +144,8 @@ tools::Command declare_view(tools::CommandLine& line, ViewWishes& wishes) {
               "name of the profile among those folders; without it, that of the file")
       .value_name("NAME");
   view.option("--execution", wishes.execution,
-              "which execution of the profile, from 1; without it, the last one that succeeded");
+              "which execution of the profile, from 1; without it, the last one that succeeded")
+      .between(1u, UINT32_MAX);
   view.option("--core", wishes.part, "which physical core of the virtual one").with_default();
   view.flag("--html", wishes.page, "short for --output-format html").excludes(format);
   view.flag("--json-pretty-print", wishes.pretty, "JSON of summary-json on several lines");
@@ -222,6 +224,10 @@ std::string settle_capture(CaptureWishes& wishes, const CaptureLine& more) {
     return "--collectives-worker-start-id is not 0, and all ranks of a capture are on this node";
   }
   if (more.all_workers != 0) wishes.ranks = more.all_workers;
+  if (wishes.ranks == 0 && wishes.profiled_rank != "0") {
+    return "--collectives-profile-id is of ranks, and --collectives-workers-per-node does not say "
+           "how many there are";
+  }
   return {};
 }
 
@@ -269,8 +275,9 @@ std::string settle_view(const tools::Command& view, ViewWishes& wishes) {
     return std::string(option) + " is of " + what;
   };
   if (view.given("--table") && format != "csv") return of("--table", "--output-format csv");
-  if (of_tables && !tables)
+  if (of_tables && !tables) {
     return of("--data-path, like --display-name,", "--output-format parquet");
+  }
   if (wishes.pretty && format != "summary-json") {
     return of("--json-pretty-print", "--output-format summary-json");
   }

@@ -270,6 +270,8 @@ TEST_F(ProfileOutputs, OfOptionsThatMeanNothingAreASentence) {
       {"capture -n add.neff -m lines a one", "excludes"},
       {"capture -n add.neff --capture-type systrace", "neuron-profile inspect"},
       {"capture -n add.neff -r 2 --collectives-worker-count 3", "all ranks of a capture"},
+      {"capture -n add.neff -i all", "does not say how many there are"},
+      {"view -s p.ntff --execution 0", "--execution"},
       {"capture -n add.neff --collectives-worker-start-id 1", "all ranks of a capture"},
       {"compare p.ntff p.ntff --fail-above nan", "is no percentage"},
       {"compare p.ntff p.ntff --fail-above=-3", "is no percentage"},

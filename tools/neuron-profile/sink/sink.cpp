@@ -47,8 +47,11 @@ Result<Sink> Sink::open(const std::string& path) {
   // Who may not write a file may not replace it either.
   if (exists && ::access(target.c_str(), W_OK) != 0) return failure(errno);
   const std::string temporary = target + ".part" + std::to_string(::getpid());
-  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                                S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH);
+  // One of this process's number can only be what another one that was killed has left.
+  ::unlink(temporary.c_str());
+  constexpr mode_t kAnybody = 0666;  // less the umask
+  const int descriptor =
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kAnybody);
   if (descriptor < 0) return failure(errno);
   // A file system without permissions has none to keep.
   if (exists) (void)::fchmod(descriptor, old.st_mode & 07777);

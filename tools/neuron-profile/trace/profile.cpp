@@ -346,7 +346,7 @@ Result<void> Profile::visit_in_order(uint32_t part, size_t execution, Visitor& v
   NEURON_TRY(rings, rings_of(part, execution));
   Decoder decoder(visitor);
   return rings.run([&](uint32_t slot, const neuron_notification& entry) {
-    // Chunks of several rings are read in turns, so the place in the file goes to and fro.
+    // Chunks of several rings are read in turns, so the place in the file jumps.
     if (rings.is_at_chunk()) tell_place(rings.share_of(file_.size()));
     decoder.take(slot, entry);
   });
