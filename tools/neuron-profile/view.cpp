@@ -199,14 +199,18 @@ const std::vector<std::string>& view_formats() {
 
 Result<Shown> view(const ViewWishes& wishes, const tools::Style& style) {
   if (!wishes.session_folder.empty()) return view_session(wishes);
-  tools::ProgressBar bar("reading " + wishes.session);
-  NEURON_TRY(profile, Profile::open(wishes.session, watcher_of(bar)));
+  std::optional<tools::ProgressBar> bar("reading " + wishes.session);
+  NEURON_TRY(profile, Profile::open(wishes.session, watcher_of(*bar)));
   NEURON_TRY(neff, read_neff(profile, wishes.neff));
   NEURON_TRY(target, target_of(profile, wishes));
   Shown shown{.text = {}, .warnings = warnings(profile)};
   if (const FileFormat* format = find_format(wishes.page ? "html" : wishes.format)) {
     const std::string file = wishes.file.empty() ? format->file : wishes.file;
     NEURON_TRY(sink, open_output(file, wishes));
+    if (file == "-") {
+      bar.reset();  // what is printed while the profile is read may share its terminal
+      profile.watch({});
+    }
     NEURON_CHECK(format->write(profile, target, wishes, sink));
     if (file != "-") shown.text = "wrote " + file + "\n";
     return shown;
