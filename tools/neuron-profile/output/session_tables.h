@@ -8,6 +8,7 @@
 #define TOOLS_NEURON_PROFILE_OUTPUT_SESSION_TABLES_H
 
 #include <string>
+#include <vector>
 
 #include "tools/neuron-profile/trace/session.h"
 
