@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "tools/neuron-profile/analysis/analysis.h"
 #include "tools/neuron-profile/output/detail.h"
@@ -101,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   require(!profile->parts().empty(), "a profile has no program");
-  (void)profile::session_json(*profile);
+  profile::write_session_json(*profile, [](std::string_view) {});
   for (uint32_t part = 0; part < profile->parts().size(); ++part) {
     const auto shown = profile::representative(profile->parts()[part]);
     if (shown) show(*profile, part, *shown);

@@ -3,6 +3,10 @@
 
 #include <nrt/nrt_profile.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
 #include <optional>
 #include <sstream>
 #include <thread>
@@ -13,6 +17,8 @@
 #include "tools/common/progress_bar.h"
 #include "tools/execution/dtype.h"
 #include "tools/execution/session.h"
+#include "tools/neuron-profile/sink/sink.h"
+#include "tools/neuron-profile/trace/profile.h"
 
 namespace neuron::profile {
 namespace {
@@ -83,6 +89,61 @@ Result<void> write_inputs(const Model& model, const std::vector<std::string>& pa
   return {};
 }
 
+// What no output may destroy.
+std::vector<std::string> files_read(const CaptureWishes& wishes, uint32_t rank) {
+  std::vector<std::string> files = {wishes.neff, wishes.multi_input};
+  const auto pairs = inputs_of(wishes, rank);
+  if (!pairs) return files;  // which the rank says when it reads them
+  for (size_t n = 1; n < pairs->size(); n += 2) files.push_back((*pairs)[n]);
+  return files;
+}
+
+Result<void> check_destination(const std::string& file, const CaptureWishes& wishes,
+                               uint32_t rank) {
+  NEURON_CHECK(refuse_inputs(file, files_read(wishes, rank)));
+  std::error_code error;
+  const auto status = std::filesystem::status(file, error);
+  if (!std::filesystem::is_regular_file(status)) return {};
+  const bool empty = std::filesystem::file_size(file, error) == 0;
+  if (empty || Profile::is_one(file)) return {};
+  return fail(NRT_INVALID,
+              "'{}' exists and is no profile of this project, so it is not replaced by one: name "
+              "another file, or remove it",
+              file);
+}
+
+// Shows for how long something is going on whose end nobody knows.
+class Elapsed {
+ public:
+  explicit Elapsed(const std::string& what) : bar_(what, "s"), thread_([this] { run(); }) {}
+  ~Elapsed() {
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+  Elapsed(const Elapsed&) = delete;
+  Elapsed& operator=(const Elapsed&) = delete;
+
+ private:
+  void run() {
+    const auto begin = std::chrono::steady_clock::now();
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, std::chrono::milliseconds(200), [this] { return done_; })) {
+      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+      bar_.show(static_cast<uint64_t>(time.count()), 0);
+    }
+  }
+
+  tools::ProgressBar bar_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  std::thread thread_;
+};
+
 class Rank {
  public:
   Rank(const CaptureWishes& wishes, uint32_t rank) : wishes_(wishes), rank_(rank) {}
@@ -117,13 +178,16 @@ class Rank {
   }
 
   Result<void> work(const std::vector<uint8_t>& neff) {
+    // Of several ranks, which run together, one tells.
+    std::optional<Elapsed> elapsed;
+    if (rank_ == 0) elapsed.emplace("capturing " + wishes_.session);
     NEURON_TRY(model, Model::load(neff, rank_, wishes_.ranks));
     NEURON_TRY(pairs, inputs_of(wishes_, rank_));
     NEURON_CHECK(write_inputs(*model, pairs));
+    if (wishes_.executions > 1) elapsed.reset();
     const bool profiled = is_profiled();
     if (profiled && wishes_.nth == 0) NEURON_CHECK(start(*model));
     Result<void> executed;
-    // Of several ranks, which run together, one tells.
     tools::ProgressBar bar("capturing " + wishes_.session, "executions");
     for (uint32_t n = 1; n <= wishes_.executions; ++n) {
       const bool this_one = profiled && wishes_.nth == n;
@@ -139,14 +203,14 @@ class Rank {
         continue;
       }
       NEURON_CHECK(keep_outputs(*model, n));
-      if (rank_ == 0) bar.show(n, wishes_.executions);
+      if (rank_ == 0 && !elapsed) bar.show(n, wishes_.executions);
     }
     if (profiled && wishes_.nth == 0) NEURON_CHECK(stop());
     return executed;
   }
 
   Result<void> keep_outputs(const Model& model, uint32_t execution) {
-    const bool save = (wishes_.save_outputs || wishes_.save_npy) &&
+    const bool save = (wishes_.save_outputs || wishes_.save_npy || wishes_.outputs_each_time) &&
                       (execution == wishes_.executions || wishes_.outputs_each_time);
     if (!save && !wishes_.check_determinism) return {};
     size_t index = 0;
@@ -182,6 +246,9 @@ class Rank {
                                 .shape = port.shape,
                                 .data = std::move(bytes)});
     }
+    std::vector<std::string> kept = files_read(wishes_, rank_);
+    kept.push_back(file_);
+    NEURON_CHECK(refuse_inputs(file, kept));
     NEURON_CHECK(tools::write_file(file, bytes));
     text_ += "saved output \"" + name + "\" as \"" + file + "\"\n";
     return {};
@@ -193,6 +260,27 @@ class Rank {
   std::vector<uint32_t> sums_;
   std::optional<Error> error_;
 };
+
+// Empty: the profile has all events.
+std::string losses_of(const std::string& file) {
+  const auto profile = Profile::open(file);
+  if (!profile) return {};  // which view says better
+  std::string text;
+  if (profile->lost() != 0) {
+    text += runtime::format(
+        "{} lacks {} events, which the device dropped because they came faster than this host "
+        "read them, so its counts and times are too small: profile a shorter program, one "
+        "execution only (--profile-nth-exec), or on a host with nothing else to do\n",
+        file, profile->lost());
+  }
+  if (!profile->ends_early().empty()) {
+    text += runtime::format(
+        "{} ends early, because it could not be written further ({}): make "
+        "room, and capture again\n",
+        file, profile->ends_early());
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -223,8 +311,14 @@ Result<Capture> capture(const CaptureWishes& wishes) {
                   wishes.profiled_rank, wishes.ranks - 1);
     }
   }
+  if (wishes.profile && wishes.session.empty()) {
+    return fail(NRT_INVALID, "--session-file is empty: name the profile to write");
+  }
   NEURON_TRY(neff, tools::read_file(wishes.neff));
   const uint32_t count = std::max(wishes.ranks, 1u);
+  for (uint32_t rank = 0; wishes.profile && rank < count; ++rank) {
+    NEURON_CHECK(check_destination(session_name(wishes, rank), wishes, rank));
+  }
   NEURON_TRY(session, execution::Session::open(count));
   if (session->cores() < count) {
     return fail(NRT_INVALID, "{} ranks need as many NeuronCores, and there are {}", count,
@@ -245,6 +339,7 @@ Result<Capture> capture(const CaptureWishes& wishes) {
     result.text += rank->text();
     if (!rank->file().empty()) result.files.push_back(rank->file());
   }
+  for (const std::string& file : result.files) result.losses += losses_of(file);
   for (const auto& rank : ranks) {
     if (rank->error()) return rank->error()->with("{}", wishes.neff);
   }

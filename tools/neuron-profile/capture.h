@@ -2,7 +2,8 @@
 //
 // Executes a NEFF with made-up or given inputs, and writes the profile of one of its executions, on
 // one core or on the ranks of a collective.
-// Callers: neuron-profile. Fails with libnrt's sentence; a failed execution fails the capture
+// A file that is an input, or that exists and is no profile, is not replaced by one. Callers:
+// neuron-profile. Fails with libnrt's sentence; a failed execution fails the capture
 // unless it is to be ignored.
 #ifndef TOOLS_NEURON_PROFILE_CAPTURE_H
 #define TOOLS_NEURON_PROFILE_CAPTURE_H
@@ -29,7 +30,8 @@ struct CaptureWishes {
   bool save_npy = false;
   bool outputs_each_time = false;
   bool check_determinism = false;
-  uint32_t ranks = 0;               // 0: no collectives
+  uint32_t ranks = 0;  // 0: no collectives
+  bool fail_on_loss = false;
   std::string profiled_rank = "0";  // or "all"
 };
 
@@ -37,6 +39,8 @@ struct CaptureWishes {
 struct Capture {
   std::vector<std::string> files;
   std::string text;  // lines about outputs, for standard output
+  // Sentences about profiles that lack events, a line each.
+  std::string losses;
 };
 runtime::Result<Capture> capture(const CaptureWishes& wishes);
 

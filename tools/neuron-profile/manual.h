@@ -22,7 +22,9 @@ Times are those of the device, not of this host. A program of one's own writes a
 nrt_profile_start() and nrt_profile_stop().)",
       .sections =
           {{"FORMATS",
-            R"(report :: What limits the execution, in sentences and tables. The default on a terminal.
+            R"(report :: What limits the execution, in sentences and tables. It is the default; where standard output is no
+terminal, standard error says so, because the original's default is parquet. `--data-path` and `--display-name`
+choose parquet by themselves.
 
 summary-text :: A metric a line, by the names of the original's summary, and the report behind them.
 
@@ -35,17 +37,22 @@ instruction; those of the runtime's set-up before it are negative.
 html :: One page for a browser, with the timeline and the critical path in it; it needs no server and no
 network. `--html` is short for it. The file is profile.html unless `--output-file` names another.
 
-perfetto :: A trace for ui.perfetto.dev, by default ntff.pftrace. Events of the device are on a clock of their
-own, number 64, which a snapshot pairs with the host's at the doorbell.
+perfetto :: A trace for ui.perfetto.dev, by default ntff.pftrace. Events of the program are on a clock of their
+own, number 64, which counts from its first instruction; those of the runtime's set-up before it, which have tracks
+of their own, are on number 65, which counts from the doorbell. A snapshot pairs both with the host's. With
+`--show-perfetto-flows` an arrow leads from each instruction to every transfer that it started, and from what changed
+a semaphore to who awaited it; the first 4194304 are shown.
 
 parquet, db :: Tables of the published schema 7.4.0 in FOLDER/profiles/global/NAME@latest, or in the folder that
 `--output-file` names. A table has a file if it has rows: Instruction, AssemblyInstruction, ActiveTime, CoreBarriers,
 DmaPacketAggregated, DmaPacket, SemaphoreUpdate, Flow, CcOp, CcInstruction, CcStream; DmaUsage, DmaUsageSummary,
 HbmUsage, PendingDma, SbufUsage, SbufAllocation, PsumUsage; OpcodeSummary, Summary, HbmUsageSummaryByType; TensorInfo,
 DmaQueuesInfo, StackFrame and its names, KernelInstructions, KernelStackFrames; Metadata, ExecutionInfo, NeffHeader,
-Warning; and SchemaFields, which lists the fields of all that were written. With `--session-dir`:
+Warning; and SchemaFields, which lists the fields of all that were written (`neuron-profile --show-profile-schema`
+prints those of all there are). With `--session-dir`:
 SystemProfileEvents, SystemProfileMetadata, CpuUsage, HostMemUsage, DeviceProfileList. Rows are in the order in
-which things ended. Tables of these names that an earlier view left in the folder go; other files stay. What no
+which things ended. Tables of these names that an earlier view left in the folder go when all new ones are written, and
+stay if they cannot be; other files stay always. What no
 emulated core measures is null, or 0 or empty where the schema says that every row has it.
 
 csv :: One of these tables: `--table instruction`, `dma`, `semaphore`; `collective`, each run of a collective;
@@ -60,17 +67,32 @@ semaphore, and the instruction or the transfer that changed it), or to the instr
 same engine. Through a collective it goes on over the core that executes it: its transfers, its waits for
 other ranks, and the instruction that began it. Every picosecond belongs to one step, so the shares add up to
 the whole. To make the execution shorter, this path must get shorter; other work is hidden behind it.)"},
+           {"INSPECT",
+            R"(`neuron-profile inspect -o FOLDER COMMAND ...` runs the command with NEURON_RT_INSPECT_ENABLE=1,
+NEURON_RT_INSPECT_OUTPUT_DIR=FOLDER, and NEURON_RT_INSPECT_SYSTEM_PROFILE and NEURON_RT_INSPECT_DEVICE_PROFILE, which
+stay as they are if they are set; man neuron-environment lists others. Its exit status is that of the command; 126 and
+127 mean, as those of env(1), that it could not be run. Without `-o` the folder is ./output, and the present one if
+the program is called neuron-explorer. `view --session-dir` shows what was recorded; what a session lacks, standard
+error says, and the rest is shown.)"},
+           {"LOSSES",
+            R"(A device drops events that come faster than this host reads them. capture says on standard error
+how many a profile lacks, and view does, too. The exit status stays 0, unless `--fail-on-loss` is given.)"},
            {"FILES",
-            R"(A profile has the name of the original's files (.ntff) and a format of this project. Profiles of the
+            R"(An output that is the same file as an input, by whatever name or link, is refused. A file takes its name
+when it is whole: until then, and if the disk gets full, an older one stays. capture replaces profiles and no other
+files.
+
+A profile has the name of the original's files (.ntff) and a format of this project. Profiles of the
 vendor's tools are refused with a sentence. When the profiled process dies, its profile can be read up to
 there.)"}},
-      .exit_statuses = {tools::kDoneStatus,
-                        {1,
-                         "an execution failed, a file cannot be read or written, or there is no "
-                         "device; standard error says why"},
-                        tools::kUsageStatus,
-                        {3, "no permission to open the devices"},
-                        {4, "somebody holds the cores"}},
+      .exit_statuses =
+          {tools::kDoneStatus,
+           {1,
+            "an execution failed, a file cannot be read or written, there is no device, or "
+            "what was to be checked does not hold; standard error says why"},
+           tools::kUsageStatus,
+           {3, "no permission to open the devices"},
+           {4, "somebody holds the cores"}},
       .environment = {tools::kEmulatorVariable,
                       {"NEURON_RT_VISIBLE_CORES", "the cores of which the first ones are used"},
                       tools::kNoColorVariable},
@@ -81,6 +103,8 @@ there.)"}},
                    {"neuron-profile view -s profile.ntff --html", "a page with the timeline"},
                    {"neuron-profile view -s profile.ntff --output-format parquet --data-path .",
                     "tables for DuckDB and others, in profiles/global/profile@latest"},
+                   {"neuron-profile inspect -o output ./program",
+                    "record the calls and executions of a program"},
                    {"neuron-profile view -d output/trn1.2xlarge_pid_4711",
                     "tables of an inspect session"},
                    {"neuron-profile compare before.ntff after.ntff --fail-above 2",

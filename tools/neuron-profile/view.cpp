@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-profile/view.h"
 
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -112,8 +113,8 @@ constexpr FileFormat kFileFormats[] = {
        return write_page(profile, target.part, target.execution, sink);
      }},
     {"perfetto", "ntff.pftrace",
-     [](Profile& profile, const Target& target, const ViewWishes&, Sink& sink) {
-       return write_perfetto(profile, target.part, target.execution, sink);
+     [](Profile& profile, const Target& target, const ViewWishes& wishes, Sink& sink) {
+       return write_perfetto(profile, target.part, target.execution, sink, wishes.flows);
      }},
 };
 
@@ -124,11 +125,27 @@ const FileFormat* find_format(const std::string& name) {
   return nullptr;
 }
 
+// What no output may destroy.
+std::vector<std::string> inputs_of(const ViewWishes& wishes) {
+  return {wishes.session, wishes.neff};
+}
+
+// Of a format that is written piece by piece, or a text in a file.
+Result<Sink> open_output(const std::string& file, const ViewWishes& wishes) {
+  NEURON_CHECK(refuse_inputs(file, inputs_of(wishes)));
+  return Sink::open(file);
+}
+
 // The folder that tables of something go to; `of`: its name.
 Result<std::string> table_folder(const ViewWishes& wishes, const std::string& of) {
   const std::string name = wishes.display_name.empty() ? of : wishes.display_name;
   if (name.find('/') != std::string::npos) {
     return fail(NRT_INVALID, "--display-name '{}' names a folder, so it has no /", name);
+  }
+  if (wishes.file == "-") {
+    return fail(NRT_INVALID,
+                "tables are files in a folder, so they cannot go to standard output: --output-file "
+                "names the folder");
   }
   const std::string folder = !wishes.file.empty()
                                  ? wishes.file
@@ -140,8 +157,12 @@ Result<std::string> write_parquet(Profile& profile, const Target& target, const 
                                   const std::optional<NeffFacts>& neff) {
   NEURON_TRY(folder, table_folder(wishes, std::filesystem::path(wishes.session).stem().string()));
   NEURON_TRY(tables, write_tables(profile, target.part, target.execution,
-                                  {.folder = folder, .neff = neff}));
+                                  {.folder = folder, .inputs = inputs_of(wishes), .neff = neff}));
   return runtime::format("wrote {} tables into {}\n", tables, folder);
+}
+
+Profile::Watcher watcher_of(tools::ProgressBar& bar) {
+  return [&bar](uint64_t at, uint64_t size) { bar.show(at, size); };
 }
 
 Result<Shown> view_session(const ViewWishes& wishes) {
@@ -152,13 +173,20 @@ Result<Shown> view_session(const ViewWishes& wishes) {
                 "--output-format parquet",
                 wishes.format, wishes.session_folder);
   }
-  NEURON_TRY(session, Session::open(wishes.session_folder));
+  tools::ProgressBar bar("reading " + wishes.session_folder);
+  NEURON_TRY(session, Session::open(wishes.session_folder, watcher_of(bar)));
   // "out/" and "out" are one folder.
   const std::filesystem::path path = std::filesystem::absolute(wishes.session_folder + "/.");
   NEURON_TRY(folder, table_folder(wishes, path.parent_path().filename().string()));
-  NEURON_TRY(tables, write_session_tables(session, folder));
-  return Shown{.text = runtime::format("wrote {} tables into {}\n", tables, folder),
-               .warnings = {}};
+  NEURON_TRY(tables, write_session_tables(session, folder,
+                                          {.system = !wishes.leave_out_system,
+                                           .devices = !wishes.leave_out_devices,
+                                           .cores = wishes.cores,
+                                           .events = wishes.events,
+                                           .instances = wishes.instances}));
+  Shown shown{.text = runtime::format("wrote {} tables into {}\n", tables, folder), .warnings = {}};
+  for (const std::string& notice : session.notices()) shown.warnings += notice + "\n";
+  return shown;
 }
 
 }  // namespace
@@ -171,15 +199,18 @@ const std::vector<std::string>& view_formats() {
 
 Result<Shown> view(const ViewWishes& wishes, const tools::Style& style) {
   if (!wishes.session_folder.empty()) return view_session(wishes);
-  NEURON_TRY(profile, Profile::open(wishes.session));
-  tools::ProgressBar bar("reading " + wishes.session);
-  profile.watch([&bar](uint64_t at, uint64_t size) { bar.show(at, size); });
+  std::optional<tools::ProgressBar> bar("reading " + wishes.session);
+  NEURON_TRY(profile, Profile::open(wishes.session, watcher_of(*bar)));
   NEURON_TRY(neff, read_neff(profile, wishes.neff));
   NEURON_TRY(target, target_of(profile, wishes));
   Shown shown{.text = {}, .warnings = warnings(profile)};
   if (const FileFormat* format = find_format(wishes.page ? "html" : wishes.format)) {
     const std::string file = wishes.file.empty() ? format->file : wishes.file;
-    NEURON_TRY(sink, Sink::open(file));
+    NEURON_TRY(sink, open_output(file, wishes));
+    if (file == "-") {
+      bar.reset();  // what is printed while the profile is read may share its terminal
+      profile.watch({});
+    }
     NEURON_CHECK(format->write(profile, target, wishes, sink));
     if (file != "-") shown.text = "wrote " + file + "\n";
     return shown;
@@ -189,10 +220,11 @@ Result<Shown> view(const ViewWishes& wishes, const tools::Style& style) {
     shown.text = std::move(written);
     return shown;
   }
+  if (!wishes.file.empty()) NEURON_CHECK(refuse_inputs(wishes.file, inputs_of(wishes)));
   NEURON_TRY(text, text_of(profile, target, wishes, style));
   shown.text = std::move(text);
   if (wishes.file.empty() || wishes.file == "-") return shown;
-  NEURON_TRY(sink, Sink::open(wishes.file));
+  NEURON_TRY(sink, open_output(wishes.file, wishes));
   sink.write(shown.text);
   NEURON_CHECK(sink.close());
   shown.text = "wrote " + wishes.file + "\n";
@@ -200,8 +232,9 @@ Result<Shown> view(const ViewWishes& wishes, const tools::Style& style) {
 }
 
 Result<Shown> compare_profiles(const CompareWishes& wishes) {
-  NEURON_TRY(before, Profile::open(wishes.before));
-  NEURON_TRY(after, Profile::open(wishes.after));
+  tools::ProgressBar bar("comparing " + wishes.before + " and " + wishes.after);
+  NEURON_TRY(before, Profile::open(wishes.before, watcher_of(bar)));
+  NEURON_TRY(after, Profile::open(wishes.after, watcher_of(bar)));
   NEURON_TRY(first, target_of(before, {}));
   NEURON_TRY(second, target_of(after, {}));
   NEURON_TRY(comparison, compare(before, first.execution, after, second.execution));
@@ -217,9 +250,16 @@ Result<Shown> compare_profiles(const CompareWishes& wishes) {
 }
 
 Result<Shown> show_session(const SessionWishes& wishes) {
-  NEURON_TRY(profile, Profile::open(wishes.session));
-  return Shown{.text = wishes.json ? session_json(profile) : session_text(profile),
-               .warnings = warnings(profile)};
+  std::optional<tools::ProgressBar> bar("reading " + wishes.session);
+  NEURON_TRY(profile, Profile::open(wishes.session, watcher_of(*bar)));
+  bar.reset();  // what is printed now may share its terminal
+  profile.watch({});
+  // Whether all of it was written, the caller asks standard output.
+  const Write write = [](std::string_view text) {
+    (void)std::fwrite(text.data(), 1, text.size(), stdout);
+  };
+  wishes.json ? write_session_json(profile, write) : write_session_text(profile, write);
+  return Shown{.text = {}, .warnings = warnings(profile)};
 }
 
 }  // namespace neuron::profile

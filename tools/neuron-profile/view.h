@@ -29,7 +29,10 @@ struct ViewWishes {
   uint32_t execution = 0;       // from 1; 0: the one that stands for all
   uint32_t part = 0;
   bool pretty = false;
-  bool page = false;  // html, whatever `format` is
+  bool page = false;                                         // html, whatever `format` is
+  bool flows = false;                                        // arrows in the trace of Perfetto
+  bool leave_out_system = false, leave_out_devices = false;  // of a session
+  std::vector<std::string> cores, events, instances;         // of its events; empty: all
 };
 
 struct CompareWishes {
@@ -51,6 +54,7 @@ struct Shown {
 };
 runtime::Result<Shown> view(const ViewWishes& wishes, const tools::Style& style);
 runtime::Result<Shown> compare_profiles(const CompareWishes& wishes);
+// Prints what it shows piece by piece.
 runtime::Result<Shown> show_session(const SessionWishes& wishes);
 
 }  // namespace neuron::profile

@@ -9,6 +9,7 @@
 #include <regex>
 #include <set>
 #include <sstream>
+#include <vector>
 
 #include "tests/support/daemon.h"
 #include "tests/support/files.h"
@@ -217,28 +218,41 @@ TEST_F(CollectivesOfAProfile, AreInTheTablesOfThePublishedSchema) {
 // core that rang.
 TEST_F(CollectivesOfAProfile, AreTracksOfThePerfettoTraceWithFlowsFromTheirCore) {
   capture("p.ntff");
-  view("-s p_rank_0.ntff --output-format perfetto --output-file p.pftrace");
+  view("-s p_rank_0.ntff --output-format perfetto --show-perfetto-flows --output-file p.pftrace");
   std::istringstream lines(shell("protoc --proto_path=" + test::source("tests/system/profile") +
                                  " --decode=Trace perfetto.proto < p.pftrace"));
   std::map<std::string, std::string> of, names;
-  std::map<std::string, long> depth, last;
+  std::vector<std::string> ids;  // of flows that begin or end at a slice
+  std::map<std::string, long> depth, last, clocks;
   std::map<std::string, std::set<std::string>> flows;  // tracks
   size_t sends = 0, receives = 0;
   for (std::string line; std::getline(lines, line);) {
-    if (line == "packet {") of.clear();
+    if (line == "packet {") {
+      of.clear();
+      ids.clear();
+    }
     std::smatch match;
-    if (std::regex_match(line, match, std::regex(R"( +(\w+): (.*))"))) of[match[1]] = match[2];
+    if (std::regex_match(line, match, std::regex(R"( +(\w+): (.*))"))) {
+      of[match[1]] = match[2];
+      if (match[1] == "timestamp" && of.contains("clock_id")) {
+        clocks[of["clock_id"]] = std::stol(match[2]);
+      }
+      if (match[1].str().ends_with("flow_ids")) ids.push_back(match[2]);
+    }
     if (line != "}") continue;
     if (of.contains("uuid")) names[of["uuid"]] = of["name"];
     if (!of.contains("type") || of["type"] == "4") continue;
     const std::string& track = of["track_uuid"];
-    EXPECT_GE(std::stol(of["timestamp"]), last[track]) << names[track];
-    last[track] = std::stol(of["timestamp"]);
+    // What is before the program has another clock.
+    const long now =
+        std::stol(of["timestamp"]) + clocks.at("1") - clocks.at(of["timestamp_clock_id"]);
+    EXPECT_GE(now, last[track]) << names[track];
+    last[track] = now;
     depth[track] += of["type"] == "1" ? 1 : -1;
     EXPECT_TRUE(depth[track] == 0 || depth[track] == 1) << names[track];
     sends += of["name"] == "\"4096 B to rank 1\"";
     receives += of["name"] == "\"16384 B from rank 1\"";
-    if (of.contains("flow_ids")) flows[of["flow_ids"]].insert(names[track]);
+    for (const std::string& id : ids) flows[id].insert(names[track]);
   }
   std::set<std::string> known;
   for (const auto& [uuid, name] : names) known.insert(name);

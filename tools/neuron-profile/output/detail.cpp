@@ -217,6 +217,36 @@ void collective_rows(const Program& program, const Summary& summary, const UseRo
   }
 }
 
+// The names of the fields of its rows, in their order: a table without rows has columns, too.
+const char* header_of(Table table) {
+  switch (table) {
+    case Table::kInstruction:
+      return "timestamp,duration,engine,opcode,operands,pc,setup,nki_source_location,elements,"
+             "performance_mode,evt_wait_time_ns,waited_for\n";
+    case Table::kDma:
+      return "timestamp,duration,transfer_size,dma_queue,queue_idx,engine_idx,descriptors,"
+             "source,dest,semaphore_id,trigger_engine,trigger_pc,trigger,peer,"
+             "nki_source_location\n";
+    case Table::kSemaphore:
+      return "timestamp,id,value,before,update_source\n";
+    case Table::kStream:
+      return "timestamp,duration,cc_core,opcode,pc,description,collective,peer,bytes,"
+             "evt_wait_time_ns,waited_for_rank\n";
+    case Table::kLink:
+      return "timestamp,duration,direction,peer,transfer_size,collective,cc_core,engine_idx,"
+             "source,dest\n";
+    case Table::kCollective:
+      return "timestamp,duration,collective,operation,algorithm,num_elements,dtype,cc_core,"
+             "number,rank,replica_group_id,replica_group,input_size,output_size,"
+             "algorithm_bandwidth,bus_bandwidth,trigger_engine,trigger_pc,"
+             "cc_trigger_start_delay\n";
+    case Table::kPath:
+      return "timestamp,duration,kind,engine,pc,peer,bytes,collective,queue,waited_for,"
+             "nki_source_location,operands\n";
+  }
+  return "\n";
+}
+
 std::optional<Table> table_of(const std::string& name) {
   if (name == "instruction") return Table::kInstruction;
   if (name == "dma") return Table::kDma;
@@ -263,7 +293,7 @@ Result<void> write_detail_json(Profile& profile, uint32_t part, size_t execution
       format("}}],\"metadata\":{{\"name\":{},\"uuid\":\"{}\",\"neuroncore_idx\":{},\"neuron_device_"
              "idx\":{},"
              "\"execution\":{},\"dropped_events\":{},\"first_timestamp_offset_ns\":{}}}",
-             json_string(program.name), program.uuid, program.core, program.device, execution,
+             json_string(program.name), program.uuid, program.core, program.device, execution + 1,
              profile.lost(), nanoseconds(static_cast<int64_t>(summary.first))));
   for (const char* name : {"instruction", "dma", "semaphore", "collective", "cc", "link"}) {
     const Table table = *table_of(name);
@@ -302,14 +332,9 @@ Result<void> write_detail_csv(Profile& profile, uint32_t part, size_t execution,
                          "collective, cc, link or path",
                          name);
   }
-  bool row_before = false;
+  sink.write(header_of(*table));
   const UseRow use = [&](const Row& row) {
     std::string text;
-    if (!row_before) {
-      for (const Field& field : row) text += (text.empty() ? "" : ",") + std::string(field.first);
-      text += "\n";
-    }
-    row_before = true;
     bool first = true;
     for (const Field& field : row) {
       if (!first) text += ',';

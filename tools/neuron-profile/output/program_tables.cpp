@@ -2,25 +2,11 @@
 #include "tools/neuron-profile/output/program_tables.h"
 
 #include <algorithm>
-#include <filesystem>
 
 namespace neuron::profile {
 namespace {
 
 using parquet::TableWriter;
-
-// NAME.parquet or NAME_NUMBER.parquet of a table.
-bool is_of_tables(const std::filesystem::path& file) {
-  if (file.extension() != ".parquet") return false;
-  std::string name = file.stem().string();
-  const size_t letters = name.find_last_not_of("0123456789");
-  if (letters != std::string::npos && letters + 1 < name.size() && name[letters] == '_') {
-    name.resize(letters);
-  }
-  const auto& tables = parquet::tables();
-  return std::any_of(tables.begin(), tables.end(),
-                     [&](const parquet::Table& table) { return table.name == name; });
-}
 
 Result<void> write_neff(const Program& program, const std::optional<NeffFacts>& neff,
                         TableSet& tables) {
@@ -154,26 +140,6 @@ Result<void> write_memory(const ProgramFacts& facts, TableSet& tables) {
 }
 
 }  // namespace
-
-Result<void> make_table_folder(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    return runtime::fail(NRT_INVALID, "the folder '{}' for tables cannot be made: {}", folder,
-                         error.message());
-  }
-  std::vector<std::filesystem::path> old;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (is_of_tables(entry.path())) old.push_back(entry.path());
-  }
-  for (const auto& file : old) {
-    if (!error) std::filesystem::remove(file, error);
-  }
-  if (!error) return {};
-  return runtime::fail(NRT_INVALID,
-                       "the tables of an earlier profile in '{}' cannot be removed: {}", folder,
-                       error.message());
-}
 
 Result<void> write_program(const ProgramFacts& facts, TableSet& tables) {
   NEURON_CHECK(write_neff(facts.program, facts.neff, tables));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables of a program, and what all sets of tables have: a folder without those of an earlier
-// profile, and SchemaFields. Callers: the tables of a profile and of a session. Fails as the files
-// do, and with NRT_INVALID for a folder that cannot be used.
+// Tables of a program, and SchemaFields, which all sets of tables have. Callers: the tables of a
+// profile and of a session. Fails as the files do.
 #ifndef TOOLS_NEURON_PROFILE_OUTPUT_PROGRAM_TABLES_H
 #define TOOLS_NEURON_PROFILE_OUTPUT_PROGRAM_TABLES_H
 
@@ -15,10 +14,6 @@
 #include "tools/neuron-profile/output/transfer_tables.h"
 
 namespace neuron::profile {
-
-// Makes the folder, and removes tables of an earlier profile, which would be mixed with those of
-// this one. Other files stay: the folder is one that the user has named.
-Result<void> make_table_folder(const std::string& folder);
 
 struct ProgramFacts {
   const Program& program;

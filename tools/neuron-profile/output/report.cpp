@@ -151,25 +151,33 @@ std::string instructions_table(const Program& program, const Summary& summary, s
 
 }  // namespace
 
-std::string warnings(const Profile& profile) {
-  std::string out;
+std::vector<Notice> notices(const Profile& profile) {
+  std::vector<Notice> list;
   if (profile.lost() != 0) {
-    out += format(
-        "{} events are missing: the device dropped them, because the profiled process did "
-        "not read them in time. Counts and shares are too small.\n",
-        profile.lost());
+    list.push_back(
+        {"dropped events",
+         format("{} events are missing: the device dropped them, because the profiled process did "
+                "not read them in time. Counts and shares are too small.",
+                profile.lost())});
   }
   if (!profile.ends_early().empty()) {
-    out += format(
-        "The file ends early, because it could not be written further ({}). Executions behind the "
-        "last one here are missing: make room, and profile again.\n",
-        profile.ends_early());
+    list.push_back(
+        {"file ends early",
+         format("The file ends early, because it could not be written further ({}). Executions "
+                "behind the last one here are missing: make room, and profile again.",
+                profile.ends_early())});
   }
   if (!profile.ended()) {
-    out +=
-        "The profile was not ended: the profiled process died, or still runs. What it had written "
-        "is shown.\n";
+    list.push_back({"profile not ended",
+                    "The profile was not ended: the profiled process died, or still runs. What it "
+                    "had written is shown."});
   }
+  return list;
+}
+
+std::string warnings(const Profile& profile) {
+  std::string out;
+  for (const Notice& notice : notices(profile)) out += notice.sentence + "\n";
   return out;
 }
 
@@ -238,40 +246,38 @@ Result<std::string> summary_json(Profile& profile, uint32_t part, size_t executi
   return out + line + "}" + line + "}\n";
 }
 
-std::string session_json(const Profile& profile) {
-  std::string graphs;
+void write_session_json(const Profile& profile, const Write& write) {
+  const Program& program = profile.parts()[0].program;
+  write(format(R"({{"NeffNodes":[{{"NodeInfo":{{"Name":{},"UUID":"{}","Hash":{},"Graphs":[)",
+               base::json_string(program.name), program.uuid, program.hash));
+  bool first = true;
   for (const Part& part : profile.parts()) {
     for (size_t n = 0; n < part.executions.size(); ++n) {
       const Execution& execution = part.executions[n];
       const isa::Clock& clock = isa::generation_row(part.program.generation).timing.others;
-      graphs += format(
+      write(format(
           R"({}{{"NC":{},"Execution":{},"CycleCount":{},"DurationNs":{},"Failed":{},"DroppedEvents":{}}})",
-          graphs.empty() ? "" : ",", part.program.vnc, n,
+          first ? "" : ",", part.program.vnc, n + 1,
           execution.device_ps * clock.cycles / clock.picoseconds, execution.device_ps / 1000,
-          execution.failed, execution.lost);
+          execution.failed, execution.lost));
+      first = false;
     }
   }
-  const Program& program = profile.parts()[0].program;
-  return format(
-             R"({{"NeffNodes":[{{"NodeInfo":{{"Name":{},"UUID":"{}","Hash":{},"Graphs":[{}]}}}}]}})",
-             base::json_string(program.name), program.uuid, program.hash, graphs) +
-         "\n";
+  write("]}}]}\n");
 }
 
-std::string session_text(const Profile& profile) {
-  std::string out;
+void write_session_text(const Profile& profile, const Write& write) {
   for (const Part& part : profile.parts()) {
     const Program& program = part.program;
-    out += format("{} on NeuronCore {} (device {}, core {}), uuid {}\n", program.name, program.vnc,
-                  program.device, program.core, program.uuid);
+    write(format("{} on NeuronCore {} (device {}, core {}), uuid {}\n", program.name, program.vnc,
+                 program.device, program.core, program.uuid));
     for (size_t n = 0; n < part.executions.size(); ++n) {
       const Execution& execution = part.executions[n];
-      out += format("  execution {}: {} of device time{}{}\n", n, time_text(execution.device_ps),
-                    execution.failed ? ", failed" : "",
-                    execution.lost == 0 ? "" : format(", {} events lost", execution.lost));
+      write(format("  execution {}: {} of device time{}{}\n", n + 1, time_text(execution.device_ps),
+                   execution.failed ? ", failed" : "",
+                   execution.lost == 0 ? "" : format(", {} events lost", execution.lost)));
     }
   }
-  return out;
 }
 
 }  // namespace neuron::profile

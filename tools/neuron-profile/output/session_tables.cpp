@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-profile/output/session_tables.h"
 
+#include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <filesystem>
 #include <map>
 #include <tuple>
 
 #include "tools/neuron-profile/output/program_tables.h"
+#include "tools/neuron-profile/output/report.h"
+#include "tools/neuron-profile/output/table_folder.h"
 #include "tools/neuron-profile/trace/json_fields.h"
 #include "tools/neuron-profile/trace/profile.h"
 
@@ -34,10 +37,15 @@ std::string time_text(uint64_t ns) {
 
 class EventRows {
  public:
-  EventRows(const Session& session, TableWriter& to) : session_(session), to_(to) {}
+  EventRows(const Session& session, const SessionChoice& choice, TableWriter& to)
+      : session_(session), choice_(choice), to_(to) {}
 
   void take(const json::object& event) {
     const std::string name = text_in(event, "event_type");
+    if (!among(choice_.events, name) || !among(choice_.instances, session_.instance()) ||
+        !among(choice_.cores, std::to_string(number_in(event, "nc_idx")))) {
+      return;
+    }
     // A sync point is a moment.
     if (name == "timestamp_sync_point") return write(event, event);
     const Key key{number_in(event, "nc_idx"), number_in(event, "tracking_id"), name};
@@ -84,17 +92,22 @@ class EventRows {
     failure_.keep(to_.end_row());
   }
 
+  static bool among(const std::vector<std::string>& wanted, const std::string& what) {
+    return wanted.empty() || std::find(wanted.begin(), wanted.end(), what) != wanted.end();
+  }
+
   const Session& session_;
+  const SessionChoice& choice_;
   TableWriter& to_;
   std::map<Key, json::object> open_;
   FirstFailure failure_;
 };
 
-Result<void> write_events(const Session& session, TableSet& tables) {
+Result<void> write_events(Session& session, const SessionChoice& choice, TableSet& tables) {
   return tables.write("SystemProfileEvents",
                       [&](TableWriter& to, const parquet::Table&) -> Result<void> {
-                        EventRows rows(session, to);
-                        NEURON_CHECK(session.events([&](const auto& event) { rows.take(event); }));
+                        EventRows rows(session, choice, to);
+                        session.events([&](const auto& event) { rows.take(event); });
                         return rows.state();
                       });
 }
@@ -104,7 +117,7 @@ double share_in(const json::object& object, const char* key) {
   return value != nullptr && value->is_number() ? value->to_number<double>() : 0;
 }
 
-Result<void> write_processors(const Session& session, TableSet& tables) {
+Result<void> write_processors(Session& session, TableSet& tables) {
   return tables.write("CpuUsage", [&](TableWriter& to, const parquet::Table& t) -> Result<void> {
     FirstFailure failure;
     uint64_t time = 0, count = 0;
@@ -122,29 +135,29 @@ Result<void> write_processors(const Session& session, TableSet& tables) {
       sum = 0;
       count = 0;
     };
-    NEURON_CHECK(session.processors([&](const json::object& sample) {
+    session.processors([&](const json::object& sample) {
       if (number_in(sample, "timestamp") != time) average();
       time = number_in(sample, "timestamp");
       sum += share_in(sample, "util");
       ++count;
       end(time, text_in(sample, "cpu_id"), share_in(sample, "util"));
-    }));
+    });
     average();
     return failure.state();
   });
 }
 
-Result<void> write_memory(const Session& session, TableSet& tables) {
+Result<void> write_memory(Session& session, TableSet& tables) {
   return tables.write(
       "HostMemUsage", [&](TableWriter& to, const parquet::Table& t) -> Result<void> {
         FirstFailure failure;
-        NEURON_CHECK(session.memory([&](const json::object& sample) {
+        session.memory([&](const json::object& sample) {
           to.set(t.field("timestamp"), static_cast<int64_t>(number_in(sample, "timestamp")));
           to.set(t.field("used_bytes"), static_cast<int64_t>(number_in(sample, "usage")));
           to.set_real(t.field("used_percent"), share_in(sample, "percent_usage"));
           to.set_text(t.field("instance_id"), session.instance());
           failure.keep(to.end_row());
-        }));
+        });
         return failure.state();
       });
 }
@@ -155,7 +168,7 @@ Result<void> write_about(const Session& session, TableSet& tables) {
     to.set_text(t.field("last_ts"), time_text(session.end_ns()));
     to.set_text(t.field("first_ts_ns"), std::to_string(session.begin_ns()));
     to.set_text(t.field("last_ts_ns"), std::to_string(session.end_ns()));
-    to.set(t.field("ntff_version"), ntff::kVersion);
+    to.set(t.field("ntff_version"), session.version());
     to.set(t.field("hbm_capacity_bytes"), static_cast<int64_t>(session.hbm_bytes()));
     return to.end_row();
   });
@@ -168,12 +181,18 @@ std::string session_number(const std::string& name) {
   return at == std::string::npos ? "" : name.substr(at + kBefore.size());
 }
 
-Result<void> write_profiles(const Session& session, TableSet& tables) {
+Result<void> write_profiles(Session& session, TableSet& tables) {
   return tables.write(
       "DeviceProfileList", [&](TableWriter& to, const parquet::Table& t) -> Result<void> {
         for (const std::string& path : session.device_profiles()) {
-          NEURON_TRY(profile, Profile::open(path));
-          const Program& program = profile.parts()[0].program;
+          const auto profile = Profile::open(path, session.watcher());
+          if (!profile) {
+            session.notice(runtime::format("DeviceProfileList lacks '{}': {}", path,
+                                           profile.error().sentence));
+            continue;
+          }
+          for (const Notice& one : notices(*profile)) session.notice(path + ": " + one.sentence);
+          const Program& program = profile->parts()[0].program;
           const std::string name = std::filesystem::path(path).stem().string();
           const std::string number = session_number(name);
           to.set_text(t.field("device_profile_name"), name);
@@ -193,15 +212,19 @@ Result<void> write_profiles(const Session& session, TableSet& tables) {
 
 }  // namespace
 
-Result<size_t> write_session_tables(const Session& session, const std::string& folder) {
-  NEURON_CHECK(make_table_folder(folder));
-  TableSet tables(folder);
-  NEURON_CHECK(write_events(session, tables));
-  NEURON_CHECK(write_processors(session, tables));
-  NEURON_CHECK(write_memory(session, tables));
+Result<size_t> write_session_tables(Session& session, const std::string& folder,
+                                    const SessionChoice& choice) {
+  NEURON_TRY(place, TableFolder::open(folder, {session.folder()}));
+  TableSet tables(place.hidden());
+  if (choice.system) {
+    NEURON_CHECK(write_events(session, choice, tables));
+    NEURON_CHECK(write_processors(session, tables));
+    NEURON_CHECK(write_memory(session, tables));
+  }
   NEURON_CHECK(write_about(session, tables));
-  NEURON_CHECK(write_profiles(session, tables));
+  if (choice.devices) NEURON_CHECK(write_profiles(session, tables));
   NEURON_CHECK(write_schema(tables));
+  NEURON_CHECK(place.publish());
   return tables.names().size();
 }
 

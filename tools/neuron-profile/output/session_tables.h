@@ -8,13 +8,23 @@
 #define TOOLS_NEURON_PROFILE_OUTPUT_SESSION_TABLES_H
 
 #include <string>
+#include <vector>
 
 #include "tools/neuron-profile/trace/session.h"
 
 namespace neuron::profile {
 
-// Makes the folder. Returns the number of tables.
-runtime::Result<size_t> write_session_tables(const Session& session, const std::string& folder);
+// What is wanted of a session. An empty list: all.
+struct SessionChoice {
+  bool system = true;   // events and samples of the host
+  bool devices = true;  // DeviceProfileList
+  std::vector<std::string> cores, events, instances;
+};
+
+// Makes the folder. Returns the number of tables. What could not be read is among the notices of
+// the session then.
+runtime::Result<size_t> write_session_tables(Session& session, const std::string& folder,
+                                             const SessionChoice& choice = {});
 
 }  // namespace neuron::profile
 

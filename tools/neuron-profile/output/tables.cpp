@@ -10,6 +10,7 @@
 #include "tools/neuron-profile/output/instruction_tables.h"
 #include "tools/neuron-profile/output/program_tables.h"
 #include "tools/neuron-profile/output/report.h"
+#include "tools/neuron-profile/output/table_folder.h"
 #include "tools/neuron-profile/output/transfer_tables.h"
 #include "tools/neuron-profile/output/usage_tables.h"
 #include "tools/neuron-profile/parquet/table_writer.h"
@@ -305,7 +306,7 @@ Result<void> write_metadata(const Profile& profile, const Part& part, const Exec
   const Machine machine = machine_of(program.generation);
   return tables.write("Metadata", [&](TableWriter& to, const parquet::Table& t) {
     to.set_text(t.field("profile_schema_version"), parquet::kSchemaVersion);
-    to.set(t.field("ntff_version"), ntff::kVersion);
+    to.set(t.field("ntff_version"), profile.version());
     to.set(t.field("num_physical_cores"), static_cast<int64_t>(profile.parts().size()));
     to.set_truth(t.field("vnc_enabled"), profile.parts().size() > 1);
     to.set(t.field("last_hw_timestamp"), ns(static_cast<int64_t>(execution.device_ps)));
@@ -353,12 +354,13 @@ Result<void> write_execution(const Part& part, size_t index, uint64_t rows, Tabl
 }
 
 Result<void> write_warnings(const Profile& profile, TableSet& tables) {
-  const std::string text = warnings(profile);
-  if (text.empty()) return {};
-  return tables.write("Warning", [&](TableWriter& to, const parquet::Table& t) {
-    to.set_text(t.field("message"), text);
-    to.set_text(t.field("category"), "dropped events");
-    return to.end_row();
+  return tables.write("Warning", [&](TableWriter& to, const parquet::Table& t) -> Result<void> {
+    for (const Notice& notice : notices(profile)) {
+      to.set_text(t.field("message"), notice.sentence);
+      to.set_text(t.field("category"), notice.category);
+      NEURON_CHECK(to.end_row());
+    }
+    return {};
   });
 }
 
@@ -366,12 +368,12 @@ Result<void> write_warnings(const Profile& profile, TableSet& tables) {
 
 Result<size_t> write_tables(Profile& profile, uint32_t part, size_t execution,
                             const TablesWishes& wishes) {
-  NEURON_CHECK(make_table_folder(wishes.folder));
-  TableSet tables(wishes.folder);
+  NEURON_TRY(folder, TableFolder::open(wishes.folder, wishes.inputs));
+  TableSet tables(folder.hidden());
   const Part& of = profile.parts()[part];
   NEURON_TRY(summary, summarize(profile, part, execution));
   const SourceFrames frames(of.program);
-  Events events(of.program, frames, summary, wishes.folder);
+  Events events(of.program, frames, summary, folder.hidden());
   NEURON_CHECK(profile.visit_in_order(part, execution, events));
   NEURON_CHECK(events.close(tables));
   NEURON_CHECK(write_collectives(of.program, summary, tables));
@@ -390,6 +392,7 @@ Result<size_t> write_tables(Profile& profile, uint32_t part, size_t execution,
   NEURON_CHECK(frames.write(tables));
   NEURON_CHECK(write_warnings(profile, tables));
   NEURON_CHECK(write_schema(tables));
+  NEURON_CHECK(folder.publish());
   return tables.names().size();
 }
 

@@ -11,6 +11,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/neuron-profile/trace/profile.h"
 
@@ -25,8 +26,9 @@ struct NeffFacts {
 };
 
 struct TablesWishes {
-  std::string folder;             // is made
-  std::optional<NeffFacts> neff;  // of the file that the profile is of, if the user names it
+  std::string folder;                    // is made
+  std::vector<std::string> inputs = {};  // files that must stay
+  std::optional<NeffFacts> neff;         // of the file that the profile is of, if the user names it
 };
 
 // Returns the number of tables.

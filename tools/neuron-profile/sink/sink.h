@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a view goes, piece by piece: a file, or standard output for "-". Callers: views, one
-// thread. Owns the file. Fails: NRT_INVALID for a file that cannot be made, NRT_RESOURCE for one
-// that cannot be written; the first failure stays.
+// Where a view goes, piece by piece: a file, or standard output for "-".
+//
+// A file is written beside its name and takes it in close(): until then, and when the disk gets
+// full, an older file of the name stays as it was. Devices and FIFOs are written to directly, and a
+// symbolic link stays. Callers: views, one thread. Owns the file. Fails: NRT_INVALID for a file
+// that cannot be made, NRT_RESOURCE for one that cannot be written; the first failure stays.
 #ifndef TOOLS_NEURON_PROFILE_SINK_SINK_H
 #define TOOLS_NEURON_PROFILE_SINK_SINK_H
 
@@ -11,6 +14,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "runtime/base/error.h"
 
@@ -18,22 +23,22 @@ namespace neuron::profile {
 
 class Sink {
  public:
-  static runtime::Result<Sink> open(const std::string& path) {
-    std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "we");
-    if (file == nullptr) {
-      return runtime::fail_with_errno(NRT_INVALID, errno, "cannot write '{}'", path);
-    }
-    return Sink(file, path);
-  }
+  static runtime::Result<Sink> open(const std::string& path);
+  Sink(Sink&& other) noexcept
+      : file_(std::move(other.file_)),
+        path_(std::move(other.path_)),
+        target_(std::move(other.target_)),
+        temporary_(std::exchange(other.temporary_, {})),
+        failed_(other.failed_) {}
+  Sink& operator=(Sink&&) = delete;
+  ~Sink();
+
   void write(std::string_view text) {
     if (failed_ != 0 || text.empty()) return;
     if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size()) failed_ = errno;
   }
-  runtime::Result<void> close() {
-    if (failed_ == 0 && std::fflush(file_.get()) != 0) failed_ = errno;
-    if (failed_ == 0) return {};
-    return runtime::fail_with_errno(NRT_RESOURCE, failed_, "'{}' could not be written", path_);
-  }
+  // Nothing may be written behind it.
+  runtime::Result<void> close();
   const std::string& path() const { return path_; }
 
  private:
@@ -45,9 +50,17 @@ class Sink {
   Sink(std::FILE* file, std::string path) : file_(file), path_(std::move(path)) {}
 
   std::unique_ptr<std::FILE, Close> file_;
-  std::string path_;
+  std::string path_;       // as the user named it
+  std::string target_;     // the name that the file takes
+  std::string temporary_;  // that it has until then; empty: none
   int failed_ = 0;
 };
+
+// Refuses an output that is the same file or folder as one of the inputs, by whatever name or link:
+// writing it would destroy what is read. "-" is what standard output leads to. Inputs that are not
+// there, and empty names, are none.
+runtime::Result<void> refuse_inputs(const std::string& output,
+                                    const std::vector<std::string>& inputs);
 
 }  // namespace neuron::profile
 

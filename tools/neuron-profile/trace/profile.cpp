@@ -16,7 +16,6 @@ using ntff::Chunk;
 using ntff::ChunkKind;
 using runtime::fail;
 
-constexpr uint64_t kEntriesBetweenPlaces = 65536;
 constexpr uint32_t kMostParts = 2;
 // What a profile may make this program hold, since a small file may inflate to a thousand times its
 // size: descriptions of programs, of executions and of the end, and all instructions and lines.
@@ -31,7 +30,7 @@ Result<json::object> parse(const Chunk& chunk) {
   return std::move(value.get_object());
 }
 
-Result<Execution> parse_execution(const Chunk& chunk, const std::vector<Execution>& before) {
+Result<void> take_execution(const Chunk& chunk, Executions& executions) {
   NEURON_TRY(object, parse(chunk));
   Execution execution{.exec_id = number_in(object, "exec_id"),
                       .failed = truth_in(object, "failed"),
@@ -41,19 +40,18 @@ Result<Execution> parse_execution(const Chunk& chunk, const std::vector<Executio
                       .lost = number_in(object, "lost"),
                       .multiply_accumulates = number_in(object, "multiply_accumulates"),
                       .dma_bytes = number_in(object, "dma_bytes"),
-                      .link_bytes = number_in(object, "link_bytes"),
-                      .events = before.size()};
-  if (!object.contains("same_as")) return execution;
-  const uint64_t same = number_in(object, "same_as");
-  if (same >= before.size()) {
-    return fail(NRT_INVALID, "execution {} says that it is the same as execution {}", before.size(),
-                same);
+                      .link_bytes = number_in(object, "link_bytes")};
+  if (!object.contains("same_as")) {
+    executions.add(execution);
+    return {};
   }
-  Execution known = before[same];
-  known.exec_id = execution.exec_id;
-  known.begin_ns = execution.begin_ns;
-  known.end_ns = execution.end_ns;
-  return known;
+  const uint64_t same = number_in(object, "same_as");
+  if (same >= executions.size()) {
+    return fail(NRT_INVALID, "execution {} says that it is the same as execution {}",
+                executions.size(), same);
+  }
+  executions.add_same(same, execution);
+  return {};
 }
 
 // Turns entries of rings into events. A wait belongs to the instruction behind it.
@@ -160,9 +158,10 @@ class Decoder {
 
 }  // namespace
 
-Result<Profile> Profile::open(const std::string& path) {
+Result<Profile> Profile::open(const std::string& path, Watcher watcher) {
   NEURON_TRY(file, ntff::TraceFileReader::open(path));
   Profile profile(std::move(file));
+  profile.watcher_ = std::move(watcher);
   NEURON_CHECK(profile.scan());
   return profile;
 }
@@ -224,6 +223,7 @@ Result<void> Profile::scan() {
     NEURON_TRY(next, file_.next(ntff::but(ChunkKind::kEntries)));
     if (!next) break;
     Chunk& chunk = *next;
+    tell_place(file_.at());
     NEURON_CHECK(check_size(chunk));
     if (chunk.kind == ChunkKind::kEnd) {
       NEURON_TRY(end, parse(chunk));
@@ -255,10 +255,10 @@ Result<void> Profile::scan() {
     }
     Part& part = parts_[chunk.place.part];
     if (chunk.kind == ChunkKind::kExecution) {
-      auto execution = parse_execution(chunk, part.executions);
-      if (!execution) return execution.error().with("the profile '{}' is damaged", path());
-      lost_ = std::max(lost_, execution->lost);
-      part.executions.push_back(*execution);
+      const auto taken = take_execution(chunk, part.executions);
+      if (!taken) return taken.error().with("the profile '{}' is damaged", path());
+      const size_t newest = part.executions.size() - 1;
+      lost_ = std::max(lost_, part.executions[newest].lost);
       continue;
     }
     if (chunk.kind == ChunkKind::kStream || chunk.kind == ChunkKind::kNotes ||
@@ -308,7 +308,7 @@ Result<void> Profile::visit(uint32_t part, size_t execution, Visitor& visitor) {
                             (index == execution ? ntff::only(ChunkKind::kEntries) : 0);
     NEURON_TRY(next, file_.next(wanted));
     if (!next) break;
-    tell_place();
+    tell_place(file_.at());
     if (next->place.part != part) continue;
     if (next->kind == ChunkKind::kExecution) {
       ++index;
@@ -345,9 +345,9 @@ Result<RingMerge> Profile::rings_of(uint32_t part, size_t execution) {
 Result<void> Profile::visit_in_order(uint32_t part, size_t execution, Visitor& visitor) {
   NEURON_TRY(rings, rings_of(part, execution));
   Decoder decoder(visitor);
-  uint64_t taken = 0;
   return rings.run([&](uint32_t slot, const neuron_notification& entry) {
-    if (taken++ % kEntriesBetweenPlaces == 0) tell_place();
+    // Chunks of several rings are read in turns, so the place in the file jumps.
+    if (rings.is_at_chunk()) tell_place(rings.share_of(file_.size()));
     decoder.take(slot, entry);
   });
 }

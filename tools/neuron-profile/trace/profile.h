@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "hw/notification.h"
+#include "tools/neuron-profile/trace/executions.h"
 #include "tools/neuron-profile/trace/program.h"
 #include "tools/neuron-profile/trace/ring_merge.h"
 
@@ -102,26 +103,24 @@ class Visitor {
   }
 };
 
-struct Execution {
-  uint64_t exec_id = 0;
-  bool failed = false;
-  uint64_t begin_ns = 0, end_ns = 0;  // host time, since the epoch
-  uint64_t device_ps = 0;
-  uint64_t lost = 0;  // events, since the profile began
-  uint64_t multiply_accumulates = 0, dma_bytes = 0, link_bytes = 0;
-  size_t events =
-      0;  // index of the execution of the part whose events it has: its own, or the same
-};
-
 // One physical core of the virtual one.
 struct Part {
   Program program;
-  std::vector<Execution> executions;
+  Executions executions;
 };
 
 class Profile {
  public:
-  static Result<Profile> open(const std::string& path);
+  // Told how far a reading is: once from 0 to the size for each, and never back within one.
+  using Watcher = std::function<void(uint64_t at, uint64_t size)>;
+
+  // The watcher is told of every reading, beginning with this one.
+  static Result<Profile> open(const std::string& path, Watcher watcher = {});
+  void watch(Watcher watcher) { watcher_ = std::move(watcher); }
+  // Whether a file can be taken for a profile: its beginning is that of one.
+  static bool is_one(const std::string& path) {
+    return ntff::TraceFileReader::open(path).has_value();
+  }
   static Result<Profile> read(base::FileDescriptor descriptor, std::string path);
 
   const std::string& path() const { return file_.path(); }
@@ -131,10 +130,7 @@ class Profile {
   // Why the file ends before the profile did: "No space left on device"; empty if it does not.
   const std::string& ends_early() const { return ends_early_; }
   uint64_t lost() const { return lost_; }
-
-  // Told how far the reading of the events is: once from 0 to the size for each visit.
-  using Watcher = std::function<void(uint64_t at, uint64_t size)>;
-  void watch(Watcher watcher) { watcher_ = std::move(watcher); }
+  uint32_t version() const { return file_.version(); }  // of the file's format
 
   // Events of the execution with this index of the part.
   Result<void> visit(uint32_t part, size_t execution, Visitor& visitor);
@@ -144,8 +140,8 @@ class Profile {
 
  private:
   explicit Profile(ntff::TraceFileReader file) : file_(std::move(file)) {}
-  void tell_place() const {
-    if (watcher_) watcher_(file_.at(), file_.size());
+  void tell_place(uint64_t at) const {
+    if (watcher_) watcher_(at, file_.size());
   }
   Result<void> scan();
   Result<void> check_size(const ntff::Chunk& chunk);

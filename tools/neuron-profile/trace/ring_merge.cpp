@@ -15,6 +15,8 @@ runtime::Result<bool> RingMerge::next_chunk(Ring& ring) {
   while (!ring.places.empty()) {
     const uint64_t place = ring.places.front();
     ring.places.pop_front();
+    ++read_;
+    chunk_is_new_ = true;
     NEURON_TRY(chunk, file_->chunk_at(place));
     if (!chunk) break;  // the file is shorter than it was
     if (chunk->bytes.size() > kMostBytes) {

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "hw/notification.h"
@@ -25,7 +26,10 @@ class RingMerge {
   explicit RingMerge(ntff::TraceFileReader& file) : file_(&file) {}
 
   // A chunk of the ring, behind those that were added before.
-  void add(uint32_t slot, uint64_t at) { rings_[slot].places.push_back(at); }
+  void add(uint32_t slot, uint64_t at) {
+    rings_[slot].places.push_back(at);
+    ++chunks_;
+  }
   // Calls `take` with the ring and each entry.
   template <class Take>
   runtime::Result<void> run(Take&& take) {
@@ -48,6 +52,16 @@ class RingMerge {
     return {};
   }
 
+  // Whether a chunk was read since this was asked last.
+  bool is_at_chunk() { return std::exchange(chunk_is_new_, false); }
+  // How much of `whole` the chunks are that were read.
+  uint64_t share_of(uint64_t whole) const {
+    return chunks_ == 0
+               ? whole
+               : static_cast<uint64_t>(static_cast<double>(whole) * static_cast<double>(read_) /
+                                       static_cast<double>(chunks_));
+  }
+
  private:
   struct Ring {
     std::deque<uint64_t> places;  // of chunks that were not read yet
@@ -67,6 +81,8 @@ class RingMerge {
 
   ntff::TraceFileReader* file_;
   std::map<uint32_t, Ring> rings_;
+  uint64_t chunks_ = 0, read_ = 0;
+  bool chunk_is_new_ = false;
 };
 
 }  // namespace neuron::profile

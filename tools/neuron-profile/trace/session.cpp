@@ -15,14 +15,24 @@ namespace json = boost::json;
 using runtime::fail;
 using runtime::Result;
 
-// Calls `use` with the object of each chunk of a system file.
-template <class UseChunk>
-Result<void> each_chunk(const std::string& path, UseChunk&& use) {
+constexpr uint32_t kKinds =
+    ntff::only(ntff::ChunkKind::kSystem) | ntff::only(ntff::ChunkKind::kEnd);
+
+}  // namespace
+
+// Calls `use` with the object of each chunk of a system file. What the file says of its losses
+// becomes a notice.
+Result<void> Session::read(const std::string& path, const Use& use) {
   NEURON_TRY(file, ntff::TraceFileReader::open(path));
+  version_ = file.version();
+  uint64_t dropped = 0;
+  bool ended = false;
+  std::string ends_early;
   // bounded: each turn reads a chunk of the file.
   for (;;) {
-    NEURON_TRY(chunk, file.next(ntff::only(ntff::ChunkKind::kSystem)));
-    if (!chunk) return {};
+    NEURON_TRY(chunk, file.next(kKinds));
+    if (watcher_) watcher_(file.at(), file.size());
+    if (!chunk) break;
     boost::system::error_code error;
     const json::value value = json::parse(chunk->text(), error);
     const json::object* object = error ? nullptr : value.if_object();
@@ -30,14 +40,35 @@ Result<void> each_chunk(const std::string& path, UseChunk&& use) {
       return fail(NRT_INVALID, "the file '{}' of a session has a chunk that is no JSON object",
                   path);
     }
+    if (chunk->kind == ntff::ChunkKind::kEnd) {
+      ended = true;
+      ends_early = text_in(*object, "cut");
+      continue;
+    }
+    dropped += number_in(*object, "dropped_events");
     use(*object);
   }
+  if (dropped != 0) {
+    notice(runtime::format(
+        "'{}' lacks {} events, the oldest ones: a core keeps as many as "
+        "NEURON_RT_INSPECT_SYS_TRACE_MAX_EVENTS_PER_NC says, 1000000 unless it is set",
+        path, dropped));
+  }
+  if (!ends_early.empty()) {
+    notice(runtime::format(
+        "'{}' ends early, because it could not be written further ({}): make room, and record "
+        "again",
+        path, ends_early));
+  } else if (file.cut() || !ended) {
+    notice(runtime::format(
+        "'{}' was not ended{}: the process died, or still runs. What it had written is shown", path,
+        file.cut() ? " and stops within a piece" : ""));
+  }
+  return {};
 }
 
-}  // namespace
-
-Result<Session> Session::open(const std::string& folder) {
-  Session session(folder);
+Result<Session> Session::open(const std::string& folder, Watcher watcher) {
+  Session session(folder, std::move(watcher));
   const std::string about = folder + "/trace_info.pb";
   std::error_code error;
   if (!std::filesystem::exists(about, error)) {
@@ -46,12 +77,18 @@ Result<Session> Session::open(const std::string& folder) {
                 "runtime writes when the session ends (NEURON_RT_INSPECT_ENABLE=1)",
                 folder);
   }
-  NEURON_CHECK(each_chunk(about, [&](const json::object& object) {
+  const auto read = session.read(about, [&](const json::object& object) {
     session.instance_ = text_in(object, "instance_type");
     session.begin_ns_ = number_in(object, "begin_ns");
     session.end_ns_ = number_in(object, "end_ns");
     session.hbm_bytes_ = number_in(object, "hbm_bytes");
-  }));
+  });
+  if (!read) {
+    return fail(NRT_INVALID,
+                "the session in '{}' cannot be read, since its trace_info.pb is no file that the "
+                "runtime of this project has written ({}); record it again with this runtime",
+                folder, read.error().sentence);
+  }
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     if (entry.path().extension() == ".ntff") {
       session.device_profiles_.push_back(entry.path().string());
@@ -61,11 +98,16 @@ Result<Session> Session::open(const std::string& folder) {
   return session;
 }
 
-Result<void> Session::each(const char* file, const char* list, const Use& use) const {
+void Session::each(const char* file, const char* list, const Use& use) {
   const std::string path = folder_ + "/" + file;
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) return {};
-  return each_chunk(path, [&](const json::object& object) { each_in(object, list, use); });
+  if (!std::filesystem::exists(path, error)) return;
+  const auto done = read(path, [&](const json::object& object) { each_in(object, list, use); });
+  if (done) return;
+  notice(runtime::format(
+      "the tables lack what '{}' would tell: it is no whole file of an inspect session of this "
+      "project ({})",
+      path, done.error().sentence));
 }
 
 }  // namespace neuron::profile

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/files.h"
 #include "tools/neuron-profile/output/report.h"
 
@@ -58,6 +60,23 @@ TEST_F(ProfileFile, ThatEndsEarlySaysWhyAndWhatIsMissing) {
   EXPECT_EQ(warnings(*Profile::open(write(R"({"part":0,"generation":2})", "{}"))), "");
 }
 
+TEST_F(ProfileFile, EachThingThatItLacksIsANoticeWithACategoryOfItsOwn) {
+  const std::string path = folder_.path("p.ntff");
+  {
+    auto file = ntff::TraceFileWriter::create(path);
+    ASSERT_TRUE(file);
+    ASSERT_TRUE(file->write(ChunkKind::kModel, {}, R"({"part":0,"generation":2})"));
+    ASSERT_TRUE(file->write(ChunkKind::kExecution, {}, R"({"exec_id":1,"lost":7})"));
+  }
+  const auto profile = Profile::open(path);
+  ASSERT_TRUE(profile) << profile.error().sentence;
+  const std::vector<Notice> list = notices(*profile);
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_STREQ(list[0].category, "dropped events");
+  EXPECT_THAT(list[0].sentence, HasSubstr("7 events are missing"));
+  EXPECT_STREQ(list[1].category, "profile not ended");
+}
+
 // Rings are written one behind the other, a slow one at the end.
 TEST_F(ProfileFile, EventsOfAllRingsComeInTheOrderOfTheirTimes) {
   const std::string path = folder_.path("p.ntff");
@@ -91,9 +110,15 @@ TEST_F(ProfileFile, EventsOfAllRingsComeInTheOrderOfTheirTimes) {
     void transfer(const TransferEvent& e) override { all.emplace_back(e.end, 9); }
     std::vector<std::pair<uint64_t, unsigned>> all;
   } times;
-  auto profile = Profile::open(path);
+  std::vector<uint64_t> places;
+  auto profile = Profile::open(path, [&](uint64_t at, uint64_t) { places.push_back(at); });
   ASSERT_TRUE(profile);
+  EXPECT_GT(places.size(), 2u) << "the first reading is told, too";
+  EXPECT_TRUE(std::is_sorted(places.begin(), places.end()));
+  places.clear();
   ASSERT_TRUE(profile->visit_in_order(0, 0, times));
+  EXPECT_GE(places.size(), 2u);
+  EXPECT_TRUE(std::is_sorted(places.begin(), places.end())) << "it never goes back";
   const std::vector<std::pair<uint64_t, unsigned>> wanted = {
       {10, 0}, {20, 3}, {30, 0}, {50, 0}, {60, 9}, {70, 0}, {80, 3}, {90, 0}, {100, 9}};
   EXPECT_EQ(times.all, wanted);
