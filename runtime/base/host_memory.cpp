@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/base/host_memory.h"
 
+#include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,11 +13,29 @@
 #include <string_view>
 #include <utility>
 
+#include "driver/base/file_descriptor.h"
+
 namespace neuron::runtime {
 namespace {
 
 // Headers may be older than the kernel.
 constexpr int kPopulateRead = 22, kPopulateWrite = 23;
+struct MappingQuery {
+  uint64_t size = sizeof(MappingQuery);
+  uint64_t query = 0;  // the mapping that has `address`
+  uint64_t address = 0;
+  uint64_t begin = 0, end = 0;
+  uint64_t access = 0;  // 1: may be read, 2: may be written
+  uint64_t page = 0, offset = 0, inode = 0;
+  uint32_t device[2] = {};
+  uint32_t name_size = 0, build_id_size = 0;
+  uint64_t name = 0, build_id = 0;
+};
+static_assert(sizeof(MappingQuery) == 104);
+constexpr unsigned long kQueryMapping = _IOWR('f', 17, MappingQuery);
+
+// From here on a question for each mapping takes less time than one for each page.
+constexpr uint64_t kLarge = 256 << 10;
 
 struct Range {
   uint64_t begin = 0, end = 0;
@@ -29,6 +49,23 @@ Error refused(const Range& buffer, HostUse use, std::string_view why) {
               "this process can {} over all these bytes",
               buffer.end - buffer.begin, buffer.begin, name_of(use), why,
               use == HostUse::kRead ? "read" : "write");
+}
+
+// True: it is memory of no file, which has all its bytes, and may be used so. False: something else
+// has to say it, as on kernels before 6.11.
+bool is_plain(const Range& buffer, HostUse use) {
+  const base::FileDescriptor maps(
+      base::above_standard_streams(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)));
+  for (uint64_t at = buffer.begin; at < buffer.end;) {
+    MappingQuery found;
+    found.address = at;
+    if (::ioctl(maps.get(), kQueryMapping, &found) != 0 || found.inode != 0 || found.end <= at ||
+        (found.access & (use == HostUse::kRead ? 1 : 2)) == 0) {
+      return false;
+    }
+    at = found.end;
+  }
+  return true;
 }
 
 // What the table of mappings says. Without /proc it says nothing, and the copy may find out.
@@ -65,6 +102,7 @@ Result<void> check_host_memory(const void* buffer, uint64_t size, HostUse use) {
   static const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   const uint64_t first = range.begin / page * page;
   const int saved = errno;
+  if (size >= kLarge && is_plain(range, use)) return {};
   const int advice = use == HostUse::kRead ? kPopulateRead : kPopulateWrite;
   if (madvise(reinterpret_cast<void*>(first), range.end - first, advice) == 0) return {};
   const int error = std::exchange(errno, saved);
