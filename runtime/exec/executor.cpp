@@ -94,7 +94,10 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
   done = 0;
   NEURON_CHECK(counted(model, model.check_collectives()));
   LaunchTrace trace(session.system_trace, model, call);
-  if (auto ready = model.make_ready(binding, configuration.fail_on_nan); !ready) {
+  const ProgramModes modes{.watch_nan = configuration.fail_on_nan,
+                           .round_stochastically = configuration.stochastic_rounding,
+                           .seed = configuration.rounding_seed};
+  if (auto ready = model.make_ready(binding, modes); !ready) {
     return counted(model, Result<void>(give_up(model, ready.error())));
   }
   const LaunchOrder order = order_of(binding, *binding.rings, count, configuration);
