@@ -134,8 +134,8 @@ constexpr EnvironmentVariable kTable[] = {
     {"NEURON_RT_ENABLE_DEVICE_MEMORY_OOM_LOG", "", "", kNoEffect,
      "an allocation that fails is told in one sentence; there is no long report"},
     {"NEURON_RT_ENABLE_DGE_NOTIFICATIONS", "", "", kNoEffect,
-     "a profile has an event for each descriptor in any case, also for those that the engines "
-     "generate while they run"},
+     "a profile has the transfers of descriptors that engines generate in any case, as all others: "
+     "an event for each packet, or for a few that move together, and it names the instruction"},
     {"NEURON_RT_CONTIGUOUS_SCRATCHPAD", "", "", kNoEffect,
      "the scratchpad of a core is one piece in any case"},
     {"NEURON_RT_LOG_LEVEL_KMGR", "", "", kNoEffect, "no part of this runtime has this name"},
