@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Variables of the original that change what engines compute or what an operator sees.
+#include <nrt/nrt_profile.h>
+#include <nrt/nrt_sys_trace.h>
+
+#include "tests/support/files.h"
 #include "tests/system/api/support.h"
 
 namespace neuron::test {
@@ -67,6 +71,36 @@ TEST_F(EnvironmentEffects, AVariableThatNobodyReadsIsToldOnceUnlessTheLogIsToBeQ
   const Setting shown("NEURON_EMULATOR_STRIKT", "0");
   EXPECT_THAT(told(nullptr), HasSubstr("is NEURON_EMULATOR_STRICT meant?"));
   EXPECT_EQ(told(nullptr), "") << "once in a process";
+}
+
+TEST_F(EnvironmentEffects, LostEventsAreToldByDefault) {
+  nrt_close();
+  const Setting level("NEURON_RT_LOG_LEVEL", nullptr);
+  init();
+  Loaded add(small_add());
+  nrt_sys_trace_config_t* config = nullptr;
+  ASSERT_EQ(nrt_sys_trace_config_allocate(&config), NRT_SUCCESS);
+  nrt_sys_trace_config_set_max_events_per_nc(config, 2);
+  ASSERT_EQ(nrt_sys_trace_start(config), NRT_SUCCESS);
+  nrt_sys_trace_config_free(config);
+  ASSERT_EQ(add.run(), NRT_SUCCESS);
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(nrt_sys_trace_stop(), NRT_SUCCESS);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::ContainsRegex("the system trace lacks [0-9]+ events, the oldest"));
+
+  const Folder folder;
+  {
+    const Setting enable("NEURON_RT_INSPECT_ENABLE", "1");
+    const Setting into("NEURON_RT_INSPECT_OUTPUT_DIR", folder.path("out").c_str());
+    const Setting most("NEURON_RT_INSPECT_SYS_TRACE_MAX_EVENTS_PER_NC", "2");
+    ASSERT_EQ(nrt_inspect_begin(), NRT_SUCCESS) << nrt_open_last_error();
+  }
+  ASSERT_EQ(add.run(), NRT_SUCCESS);
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(nrt_inspect_stop(), NRT_SUCCESS) << nrt_open_last_error();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::ContainsRegex("the system profile below .* lacks [0-9]+ events"));
 }
 
 }  // namespace
