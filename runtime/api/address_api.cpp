@@ -6,6 +6,7 @@
 #include "nrt/nrt.h"
 #include "nrt/nrt_experimental.h"
 #include "runtime/api/guard.h"
+#include "runtime/base/host_memory.h"
 #include "runtime/device/driver_error.h"
 
 using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
@@ -45,6 +46,7 @@ NRT_EXPORT NRT_STATUS nrt_memcpy_to_device(void* dest, const void* src, size_t s
     if (dest == nullptr) return null_argument("dest");
     if (src == nullptr) return null_argument("src");
     NEURON_TRY(range, mapped_range(session, reinterpret_cast<uint64_t>(dest), size));
+    NEURON_CHECK(check_host_memory(src, size, HostUse::kRead));
     std::memcpy(dest, src, size);
     return {};
   });

@@ -7,6 +7,7 @@
 #include "nrt/nrt_experimental.h"
 #include "runtime/api/guard.h"
 #include "runtime/api/loading.h"
+#include "runtime/base/host_memory.h"
 #include "runtime/collectives/connect.h"
 #include "runtime/collectives/registry.h"
 #include "runtime/device/core_turn.h"
@@ -48,6 +49,7 @@ NRT_EXPORT NRT_STATUS nrt_load_collectives(const void* neff_bytes, size_t size, 
                                            uint32_t ctx_device_count, nrt_model_t** model) {
   return guarded("nrt_load_collectives", [&](Session& session) -> Result<void> {
     if (neff_bytes == nullptr) return null_argument("neff_bytes");
+    NEURON_CHECK(check_host_memory(neff_bytes, size, HostUse::kRead));
     if (model == nullptr) return null_argument("model");
     NEURON_CHECK(check_core_count(vnc_count));
     if (ctx_device_id >= ctx_device_count) {
@@ -126,6 +128,10 @@ NRT_EXPORT NRT_STATUS nrt_all_gather(int32_t vnc, uint32_t g_device_id, uint32_t
   return guarded("nrt_all_gather", [&](Session& session) -> Result<void> {
     if (input == nullptr) return null_argument("input");
     if (output == nullptr) return null_argument("output");
+    // A rank that cannot take part says so before the others wait for it.
+    NEURON_CHECK(check_host_memory(input, rank_input_size, HostUse::kRead));
+    NEURON_CHECK(
+        check_host_memory(output, uint64_t{rank_input_size} * g_device_count, HostUse::kWritten));
     NEURON_TRY(world, world_after_loading(session, vnc, g_device_id, g_device_count));
     NEURON_TRY(all, world->exchange(Occasion::kAllGather,
                                     {static_cast<const std::byte*>(input), rank_input_size}));

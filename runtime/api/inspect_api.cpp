@@ -118,7 +118,7 @@ NRT_EXPORT NRT_STATUS nrt_inspect_config_set_capture_enabled_for_event_type_stri
                 [&](InspectSettings& settings) -> Result<void> {
                   if (event_type == nullptr) return null_argument("event_type");
                   if (settings.trace.enable(event_type, enabled)) return {};
-                  return fail(NRT_INVALID, "there is no event type '{}'", event_type);
+                  return unknown_event_type(event_type);
                 });
 }
 

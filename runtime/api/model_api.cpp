@@ -10,6 +10,7 @@
 #include "nrt/nrt_open.h"
 #include "runtime/api/guard.h"
 #include "runtime/api/loading.h"
+#include "runtime/base/host_memory.h"
 #include "runtime/device/core_turn.h"
 #include "runtime/model/file_image.h"
 #include "runtime/profile/inspection.h"
@@ -114,6 +115,7 @@ NRT_EXPORT NRT_STATUS nrt_load(const void* neff_bytes, size_t size, int32_t vnc,
                                nrt_model_t** model) {
   return guarded("nrt_load", [&](Session& session) -> Result<void> {
     if (neff_bytes == nullptr) return null_argument("neff_bytes");
+    NEURON_CHECK(check_host_memory(neff_bytes, size, HostUse::kRead));
     const neuron::neff::Bytes file(static_cast<const uint8_t*>(neff_bytes), size);
     return load(session, file, nullptr, vnc, vnc_count, model);
   });

@@ -63,6 +63,9 @@ NRT_EXPORT NRT_STATUS nrt_init(nrt_framework_type_t framework, const char* fw_ve
     if (fal_version != nullptr) caller.abstraction_version = fal_version;
     NEURON_TRY(inspected, InspectSettings::from_environment());
     NEURON_CHECK(open_session(caller));
+    for (const std::string& notice : inspected.notices) {
+      log_notice(LogComponent::kNrt, "{}", notice);
+    }
     const SessionUse use;
     if (!use || (!inspected.enabled && !inspected.on_fail) || Inspection::existing(*use)) return {};
     // A runtime without the session that was asked for is better than none.

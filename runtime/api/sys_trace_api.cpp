@@ -9,6 +9,8 @@
 #include "runtime/api/name_list.h"
 #include "runtime/api/options_object.h"
 #include "runtime/base/file.h"
+#include "runtime/base/log.h"
+#include "runtime/profile/inspect_settings.h"
 
 using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
 using namespace neuron::runtime::api;  // NOLINT
@@ -93,10 +95,7 @@ NRT_EXPORT NRT_STATUS nrt_sys_trace_config_set_capture_enabled_for_event_type(
                         [&](SystemTraceSettings& settings) -> Result<void> {
                           if (event_type == nullptr) return null_argument("event_type");
                           if (settings.enable(event_type, enabled)) return {};
-                          return fail(NRT_INVALID,
-                                      "there is no event type '{}'; "
-                                      "nrt_sys_trace_get_event_types() lists them",
-                                      event_type);
+                          return unknown_event_type(event_type);
                         });
 }
 
@@ -127,8 +126,15 @@ NRT_EXPORT NRT_STATUS nrt_sys_trace_start(nrt_sys_trace_config_t* options) {
 
 NRT_EXPORT NRT_STATUS nrt_sys_trace_stop(void) {
   return guarded("nrt_sys_trace_stop", [](Session& session) -> Result<void> {
-    if (session.system_trace.stop()) return {};
-    return fail(NRT_FAILURE, "no system trace runs");
+    if (!session.system_trace.stop()) return fail(NRT_FAILURE, "no system trace runs");
+    if (const uint64_t dropped = session.system_trace.dropped(); dropped != 0) {
+      log_notice(LogComponent::kNrt,
+                 "the system trace lacks {} events, the oldest, because nobody fetched them before "
+                 "their core had as many as it keeps; fetch them more often, let "
+                 "nrt_sys_trace_config_set_max_events_per_nc() keep more, or record fewer types",
+                 dropped);
+    }
+    return {};
   });
 }
 

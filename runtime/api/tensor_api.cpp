@@ -4,6 +4,7 @@
 #include "nrt/nrt.h"
 #include "nrt/nrt_open.h"
 #include "runtime/api/guard.h"
+#include "runtime/base/host_memory.h"
 #include "runtime/base/log.h"
 #include "runtime/model/file_reader.h"
 #include "runtime/neff/text.h"
@@ -84,10 +85,17 @@ template <class Move>
 Result<void> batch(Session& session, const nrt_tensor_batch_t* batches, uint64_t count,
                    const char* what, Move&& move) {
   if (batches == nullptr && count != 0) return null_argument("batches");
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(count, sizeof(*batches), &bytes)) {
+    return fail(NRT_INVALID, "no process has {} batches; give how many there are", count);
+  }
+  NEURON_CHECK(check_host_memory(batches, bytes, HostUse::kRead));
   std::vector<Pin<Tensor>> tensors;
   for (uint64_t b = 0; b < count; ++b) {
     NEURON_TRY(tensor, pin_tensor(session, batches[b].tensor));
     if (batches[b].ops == nullptr && batches[b].num_ops != 0) return null_argument("ops");
+    NEURON_CHECK(check_host_memory(batches[b].ops, batches[b].num_ops * sizeof(*batches[b].ops),
+                                   HostUse::kRead));
     for (uint32_t i = 0; i < batches[b].num_ops; ++i) {
       const nrt_tensor_batch_op_t& op = batches[b].ops[i];
       if (op.buffer == nullptr && op.size != 0) return null_argument("buffer");

@@ -2,9 +2,9 @@
 #include "runtime/base/environment_table.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "runtime/base/error.h"
+#include "runtime/base/nearest_name.h"
 
 namespace neuron::runtime {
 namespace {
@@ -38,6 +38,15 @@ constexpr EnvironmentVariable kTable[] = {
      "run a NEFF of trn1 on trn2, together with NEURON_LOGICAL_NC_CONFIG=1", kExecution},
     {"NEURON_FAIL_ON_NAN", "0, 1 (0)", "an instruction that makes a NaN fails the execution",
      kExecution},
+    {"NEURON_RT_NUMERICAL_ERRORS_VERBOSITY", "critical",
+     "critical does what NEURON_FAIL_ON_NAN=1 does; no other value changes anything", kExecution},
+    {"NEURON_RT_STOCHASTIC_ROUNDING_EN", "0, 1 (0)",
+     "instructions that do not say how they round do it stochastically, and so do the transfers "
+     "that they describe; transfers of which the program has the descriptors round to nearest",
+     kExecution},
+    {"NEURON_RT_STOCHASTIC_ROUNDING_SEED", "a number (0)",
+     "the seed of stochastic rounding, and of the random numbers of programs that set none",
+     kExecution},
     {"NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS", "a number (0)",
      "implicitly asynchronous execution, which was removed: a value above 0 gives a warning",
      kExecution},
@@ -53,10 +62,21 @@ constexpr EnvironmentVariable kTable[] = {
      "handed to the program that takes core dumps, as --s3-output-prefix", kExecution},
     {"NEURON_OPEN_DUMP_PROGRAM", "a file (/opt/aws/neuron/bin/neuron-dump)",
      "the program that takes core dumps; without an executable one there are none", kExecution},
-    {"NEURON_RT_LOG_LEVEL*", "ERROR, WARN, INFO, DEBUG, TRACE, QUIET (ERROR)",
-     "what is logged; with _NRT, _TDRV or _NMGR behind it, of that part", kLog},
-    {"NEURON_RT_LOG_LOCATION*", "console, syslog (console)",
-     "where the log goes; with the name of a part behind it, that of the part", kLog},
+    {"NEURON_RT_LOG_LEVEL", "ERROR, WARN, INFO, DEBUG, TRACE, QUIET (ERROR)",
+     "what is logged; unset, warnings that an operator has to know of are shown as well", kLog},
+    {"NEURON_RT_LOG_LEVEL_NRT", "as NEURON_RT_LOG_LEVEL",
+     "what is logged of the interface and sessions", kLog},
+    {"NEURON_RT_LOG_LEVEL_NMGR", "as NEURON_RT_LOG_LEVEL",
+     "what is logged of files, models and executions", kLog},
+    {"NEURON_RT_LOG_LEVEL_TDRV", "as NEURON_RT_LOG_LEVEL",
+     "what is logged of devices, memory and rings", kLog},
+    {"NEURON_RT_LOG_LOCATION", "console, syslog (console)", "where the log goes", kLog},
+    {"NEURON_RT_LOG_LOCATION_NRT", "console, syslog, a file",
+     "where the log of the interface and sessions goes", kLog},
+    {"NEURON_RT_LOG_LOCATION_NMGR", "console, syslog, a file",
+     "where the log of files, models and executions goes", kLog},
+    {"NEURON_RT_LOG_LOCATION_TDRV", "console, syslog, a file",
+     "where the log of devices, memory and rings goes", kLog},
     {"NEURON_RT_ROOT_COMM_ID", "ADDRESS:PORT",
      "where ranks of several processes meet; unset: all ranks are in this process", kCollectives},
     {"NEURON_OPEN_COLLECTIVES_TIMEOUT", "seconds (60)",
@@ -104,47 +124,60 @@ constexpr EnvironmentVariable kTable[] = {
     {"NEURON_EMULATOR_STRICT", "0, 1 (1)",
      "trap reads of memory that nothing wrote, races, and inputs outside a function's range",
      kEmulator},
-    {"NEURON_RT_LOW_LATENCY_TASKS_CPU_AFFINITY", "", "", kNoEffect},
-    {"NEURON_RT_MULTI_INSTANCE_SHARED_WEIGHTS", "", "", kNoEffect},
-    {"NEURON_RT_STOCHASTIC_ROUNDING_EN", "", "", kNoEffect},
-    {"NEURON_RT_STOCHASTIC_ROUNDING_SEED", "", "", kNoEffect},
-    {"NEURON_RT_DEBUG_MEMLOG_MAX_SIZE", "", "", kNoEffect},
-    {"NEURON_RT_DEBUG_OUTPUT_DIR", "", "", kNoEffect},
-    {"NEURON_RT_ENABLE_DEVICE_MEMORY_OOM_LOG", "", "", kNoEffect},
-    {"NEURON_RT_ENABLE_DGE_NOTIFICATIONS", "", "", kNoEffect},
-    {"NEURON_RT_CONTIGUOUS_SCRATCHPAD", "", "", kNoEffect},
-    {"NEURON_RT_PROFILE_BUF_*", "", "", kNoEffect},
-    {"NEURON_RT_DBG_*", "", "", kNoEffect},
-    {"NEURON_RT_NUMERICAL_ERRORS_VERBOSITY", "", "", kNoEffect},
-    {"NEURON_RT_ONE_THREAD_PER_CORE", "", "", kNoEffect},
-    {"NEURON_RT_RANKS_PER_NETWORK_PROXY", "", "", kNoEffect},
-    {"NEURON_RT_GPSIMD_STDOUT_QUEUE_SIZE_BYTES", "", "", kNoEffect},
-    {"NEURON_RT_ULTRASERVER_*", "", "", kNoEffect},
-    {"NEURON_RT_INSPECT_PRECACHE_ENABLE", "", "", kNoEffect},
-    {"NEURON_RT_INSPECT_DURATION_NSEC", "", "", kNoEffect},
-    {"NEURON_RT_INSPECT_START_OFFSET_NSEC", "", "", kNoEffect},
+    {"NEURON_RT_LOW_LATENCY_TASKS_CPU_AFFINITY", "", "", kNoEffect,
+     "threads of this runtime run where the system puts them"},
+    {"NEURON_RT_MULTI_INSTANCE_SHARED_WEIGHTS", "", "", kNoEffect,
+     "each loaded model has weights of its own"},
+    {"NEURON_RT_DEBUG_MEMLOG_MAX_SIZE", "", "", kNoEffect, "no log of allocations is kept"},
+    {"NEURON_RT_DEBUG_OUTPUT_DIR", "", "", kNoEffect,
+     "events of a debug stream go to the client that opened it, and to no folder"},
+    {"NEURON_RT_ENABLE_DEVICE_MEMORY_OOM_LOG", "", "", kNoEffect,
+     "an allocation that fails is told in one sentence; there is no long report"},
+    {"NEURON_RT_ENABLE_DGE_NOTIFICATIONS", "", "", kNoEffect,
+     "a profile has the transfers of descriptors that engines generate in any case, as all others: "
+     "an event for each packet, or for a few that move together, and it names the instruction"},
+    {"NEURON_RT_CONTIGUOUS_SCRATCHPAD", "", "", kNoEffect,
+     "the scratchpad of a core is one piece in any case"},
+    {"NEURON_RT_LOG_LEVEL_KMGR", "", "", kNoEffect, "no part of this runtime has this name"},
+    {"NEURON_RT_LOG_LOCATION_KMGR", "", "", kNoEffect, "no part of this runtime has this name"},
+    {"NEURON_RT_PROFILE_BUF_EVENT_MB", "", "", kNoEffect,
+     "the rings of a profile have one size and are read while the core runs"},
+    {"NEURON_RT_PROFILE_BUF_DMA_MB", "", "", kNoEffect,
+     "the rings of a profile have one size and are read while the core runs"},
+    {"NEURON_RT_PROFILE_BUF_THROTTLE_MB", "", "", kNoEffect,
+     "the rings of a profile have one size and are read while the core runs"},
+    {"NEURON_RT_PROFILE_BUF_CC_CORE_INSTRUCTION_MB", "", "", kNoEffect,
+     "the rings of a profile have one size and are read while the core runs"},
+    {"NEURON_RT_PROFILE_BUF_CC_CORE_EVENT_MB", "", "", kNoEffect,
+     "the rings of a profile have one size and are read while the core runs"},
+    {"NEURON_RT_DBG_DUMP_INPUTS_ON_ERR", "", "", kNoEffect,
+     "core dumps say what registers say, and have no tensors"},
+    {"NEURON_RT_DBG_DMA_PACKETIZATION_SIZE", "", "", kNoEffect,
+     "descriptors have the sizes that the program gives them"},
+    {"NEURON_RT_DBG_CC_DMA_PACKET_SIZE", "", "", kNoEffect,
+     "libccom.so.1 chooses the sizes of transfers"},
+    {"NEURON_RT_DBG_INTRA_RDH_CHANNEL_BUFFER_SIZE", "", "", kNoEffect,
+     "libccom.so.1 chooses the sizes of its buffers"},
+    {"NEURON_RT_DBG_NDET_FLUSH_USEC", "", "", kNoEffect, "this log does not exist here"},
+    {"NEURON_RT_DBG_NDET_LOG_LOCATION", "", "", kNoEffect, "this log does not exist here"},
+    {"NEURON_RT_DBG_NDET_NUM_ENTRIES", "", "", kNoEffect, "this log does not exist here"},
+    {"NEURON_RT_ONE_THREAD_PER_CORE", "", "", kNoEffect,
+     "threads of this runtime run where the system puts them"},
+    {"NEURON_RT_RANKS_PER_NETWORK_PROXY", "", "", kNoEffect,
+     "each rank has a network proxy of its own"},
+    {"NEURON_RT_GPSIMD_STDOUT_QUEUE_SIZE_BYTES", "", "", kNoEffect,
+     "no C++ of custom operators runs here, and nothing prints"},
+    {"NEURON_RT_ULTRASERVER_MODE", "", "", kNoEffect, "the driver says which devices there are"},
+    {"NEURON_RT_ULTRASERVER_SERVER_ID", "", "", kNoEffect,
+     "the driver says which devices there are"},
+    {"NEURON_RT_ULTRASERVER_NODE_ID", "", "", kNoEffect, "the driver says which devices there are"},
+    {"NEURON_RT_INSPECT_PRECACHE_ENABLE", "", "", kNoEffect,
+     "an inspect session records from nrt_init on; no cache of graphs comes before"},
+    {"NEURON_RT_INSPECT_DURATION_NSEC", "", "", kNoEffect,
+     "the original does not have it any more"},
+    {"NEURON_RT_INSPECT_START_OFFSET_NSEC", "", "", kNoEffect,
+     "the original does not have it any more"},
 };
-
-bool is_prefix(const EnvironmentVariable& variable) { return variable.name.back() == '*'; }
-std::string_view stem(const EnvironmentVariable& variable) {
-  return is_prefix(variable) ? variable.name.substr(0, variable.name.size() - 1) : variable.name;
-}
-
-// How many letters have to be changed, added or taken away.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t corner = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t above = row[j + 1];
-      row[j + 1] = std::min({corner + (a[i] != b[j] ? 1 : 0), above + 1, row[j] + 1});
-      corner = above;
-    }
-  }
-  return row[b.size()];
-}
 
 std::string roff(std::string_view text) {
   std::string out;
@@ -161,29 +194,27 @@ std::span<const EnvironmentVariable> environment_table() { return kTable; }
 
 const EnvironmentVariable* find_variable(std::string_view name) {
   for (const EnvironmentVariable& variable : kTable) {
-    if (name == variable.name || (is_prefix(variable) && name.starts_with(stem(variable)))) {
-      return &variable;
-    }
+    if (name == variable.name) return &variable;
   }
   return nullptr;
 }
 
 std::vector<std::string> unknown_variables(const char* const* environment) {
+  constexpr std::string_view kOurs[] = {"NEURON_RT_", "NEURON_OPEN_", "NEURON_EMULATOR_"};
+  std::vector<std::string_view> names;
+  for (const EnvironmentVariable& variable : kTable) names.push_back(variable.name);
   std::vector<std::string> sentences;
   for (; environment != nullptr && *environment != nullptr; ++environment) {
     std::string_view name(*environment);
     name = name.substr(0, name.find('='));
-    if (!name.starts_with("NEURON_RT_") || find_variable(name) != nullptr) continue;
-    const EnvironmentVariable* nearest = &kTable[0];
-    for (const EnvironmentVariable& variable : kTable) {
-      if (distance(name, stem(variable)) < distance(name, stem(*nearest))) nearest = &variable;
-    }
-    constexpr size_t kNear = 6;
-    const bool near = distance(name, stem(*nearest)) <= kNear;
+    const bool ours = std::any_of(std::begin(kOurs), std::end(kOurs),
+                                  [&](std::string_view begin) { return name.starts_with(begin); });
+    if (!ours || find_variable(name) != nullptr) continue;
+    const std::string_view nearest = nearest_name(name, names);
     sentences.push_back(format("no part of this runtime reads the environment variable {}{}",
                                escaped(name),
-                               near ? "; is " + std::string(stem(*nearest)) + " meant?"
-                                    : "; neuron-environment(7) lists those that it reads"));
+                               nearest.empty() ? "; neuron-environment(7) lists those that it reads"
+                                               : "; is " + std::string(nearest) + " meant?"));
   }
   return sentences;
 }
@@ -193,7 +224,8 @@ std::string environment_page(std::string_view version) {
       ".TH NEURON\\-ENVIRONMENT 7 \"\" \"neuron\\-open\\-runtime {}\" \"\"\n.SH NAME\n"
       "neuron\\-environment \\- environment variables of the Neuron runtime\n.SH DESCRIPTION\n"
       "nrt_init() reads these variables of a program that uses libnrt.so.1. A variable that begins "
-      "with NEURON_RT_ and is not among them gives a warning in the log, with the nearest name.\n",
+      "with NEURON_RT_, NEURON_OPEN_ or NEURON_EMULATOR_ and is not among them gives a warning in "
+      "the log, once in a process, with the nearest name; NEURON_RT_LOG_LEVEL=ERROR silences it.\n",
       roff(version));
   std::string_view group;
   for (const EnvironmentVariable& variable : kTable) {
@@ -205,7 +237,10 @@ std::string environment_page(std::string_view version) {
       }
     }
     page += format(".TP\n.B {}\n", roff(variable.name));
-    if (variable.values.empty()) continue;
+    if (variable.values.empty()) {
+      page += format("{}.\n", roff(variable.why_not));
+      continue;
+    }
     page += format("{}: {}.\n", roff(variable.values), roff(variable.meaning));
   }
   return page + ".SH SEE ALSO\n.BR neuron\\-profile (1),\n.BR neuron\\-emulatord (8)\n";

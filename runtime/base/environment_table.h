@@ -15,19 +15,20 @@
 namespace neuron::runtime {
 
 struct EnvironmentVariable {
-  // Ends in * if it stands for all names that begin so.
   std::string_view name;
-  std::string_view values;   // "1, 2"; with what unset means: "seconds (600)"
-  std::string_view meaning;  // empty: of the original; has no effect here
-  std::string_view group;    // heading of the page
+  std::string_view values;        // "1, 2"; with what unset means: "seconds (600)"
+  std::string_view meaning;       // empty: of the original; has no effect here
+  std::string_view group;         // heading of the page
+  std::string_view why_not = {};  // it has no effect here
 };
 std::span<const EnvironmentVariable> environment_table();
 
 // Null for a name that is not in the table.
 const EnvironmentVariable* find_variable(std::string_view name);
 
-// A sentence for each variable of `environment` ("NAME=value") that begins with NEURON_RT_ and is
-// not in the table, with the nearest name that is.
+// A sentence for each variable of `environment` ("NAME=value") that begins as those of this runtime
+// do (NEURON_RT_, NEURON_OPEN_, NEURON_EMULATOR_) and is not in the table, with the nearest name
+// that is.
 std::vector<std::string> unknown_variables(const char* const* environment);
 
 // neuron-environment(7), in the language of man.

@@ -35,6 +35,7 @@ constexpr const char* kComponentNames[kLogComponents] = {"NRT", "NMGR", "TDRV"};
 struct Route {
   std::atomic<uint8_t> level{static_cast<uint8_t>(LogLevel::kError)};
   std::atomic<int> place{kConsole};
+  std::atomic<bool> chosen{false};  // the environment says the level
 };
 Route routes[kLogComponents];
 
@@ -182,6 +183,9 @@ Result<void> configure_log() {
     const std::string suffix = std::string("_") + kComponentNames[i];
     routes[i].level.store(value_or(read_level("NEURON_RT_LOG_LEVEL" + suffix, level), level),
                           std::memory_order_relaxed);
+    routes[i].chosen.store(environment_is_set("NEURON_RT_LOG_LEVEL") ||
+                               environment_is_set(("NEURON_RT_LOG_LEVEL" + suffix).c_str()),
+                           std::memory_order_relaxed);
     // A file of an earlier configuration stays open: a thread may be writing to it.
     routes[i].place.store(
         value_or(read_place("NEURON_RT_LOG_LOCATION" + suffix, place, true), place),
@@ -204,6 +208,11 @@ bool log_enabled(LogComponent component, LogLevel level) noexcept {
   return level != LogLevel::kQuiet &&
          static_cast<uint8_t>(level) <=
              routes[static_cast<int>(component)].level.load(std::memory_order_relaxed);
+}
+
+bool notices_enabled(LogComponent component) noexcept {
+  return log_enabled(component, LogLevel::kWarn) ||
+         !routes[static_cast<int>(component)].chosen.load(std::memory_order_relaxed);
 }
 
 namespace {

@@ -33,6 +33,8 @@ Result<void> configure_log();
 void set_system_log(const char* path);
 
 bool log_enabled(LogComponent component, LogLevel level) noexcept;
+// Whether a warning is shown that an operator has to know of: also if nobody has chosen a level.
+bool notices_enabled(LogComponent component) noexcept;
 
 void log_arguments(LogComponent component, LogLevel level, fmt::string_view text,
                    fmt::format_args arguments) noexcept;
@@ -56,6 +58,14 @@ void log_error(LogComponent component, fmt::format_string<A...> text, A&&... arg
 template <class... A>
 void log_warning(LogComponent component, fmt::format_string<A...> text, A&&... arguments) noexcept {
   log_formatted(component, LogLevel::kWarn, text, fmt::make_format_args(arguments...));
+}
+
+// A warning that is shown unless the environment chooses a level without warnings. For what changes
+// results or loses data, a few times in a process.
+template <class... A>
+void log_notice(LogComponent component, fmt::format_string<A...> text, A&&... arguments) noexcept {
+  if (!notices_enabled(component)) return;
+  log_arguments(component, LogLevel::kWarn, text, fmt::make_format_args(arguments...));
 }
 
 template <class... A>

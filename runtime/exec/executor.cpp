@@ -94,7 +94,10 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
   done = 0;
   NEURON_CHECK(counted(model, model.check_collectives()));
   LaunchTrace trace(session.system_trace, model, call);
-  if (auto ready = model.make_ready(binding, configuration.fail_on_nan); !ready) {
+  const ProgramModes modes{.watch_nan = configuration.fail_on_nan,
+                           .round_stochastically = configuration.stochastic_rounding,
+                           .seed = configuration.rounding_seed};
+  if (auto ready = model.make_ready(binding, modes); !ready) {
     return counted(model, Result<void>(give_up(model, ready.error())));
   }
   const LaunchOrder order = order_of(binding, *binding.rings, count, configuration);
@@ -162,14 +165,15 @@ Result<void> run_resolved(Session& session, LoadedModel& model, const Resolution
                           uint32_t count, uint32_t& done, ExecuteTrace* call) {
   done = 0;
   for (const StagedTensor& staged : resolution.before) {
-    NEURON_TRY(host, counted(model, staged.storage->address()));
-    NEURON_CHECK(counted(model, staged.staging->write(host + staged.offset, 0, staged.size)));
+    NEURON_TRY(host,
+               counted(model, staged.storage->reach(staged.offset, staged.size, HostUse::kRead)));
+    NEURON_CHECK(counted(model, staged.staging->write(host, 0, staged.size)));
   }
   auto launched = launch(session, model, *resolution.binding, count, done, call);
   if (launched) {
     for (const StagedTensor& staged : resolution.after) {
-      NEURON_TRY(host, staged.storage->address());
-      NEURON_CHECK(staged.staging->read(host + staged.offset, 0, staged.size));
+      NEURON_TRY(host, staged.storage->reach(staged.offset, staged.size, HostUse::kWritten));
+      NEURON_CHECK(staged.staging->read(host, 0, staged.size));
     }
   }
   if (done != 0) {

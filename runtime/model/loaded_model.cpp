@@ -24,6 +24,7 @@ struct EngineBlock {
 
 constexpr uint32_t kDefaultPrefetch = 32;
 constexpr uint32_t kModeNanCheck = 1u << 6;
+constexpr uint32_t kModeStochastic = 2u << 2;
 constexpr auto kSettleTime = std::chrono::seconds(5);
 
 // STATUS of a core whose five engines all wait and that has no transfer in flight.
@@ -129,11 +130,16 @@ Result<void> LoadedModel::check_collectives() const {
       name_, core_.device().index(), core_.number());
 }
 
-Result<void> LoadedModel::activate(const DescriptorRings& rings, bool watch_nan) {
+Result<void> LoadedModel::activate(const DescriptorRings& rings, const ProgramModes& modes) {
   NEURON_CHECK(core_.halt());
   if (moved_) NEURON_CHECK(write_moved());
   NEURON_CHECK(rings.initialize_queues(rings_));
   if (collectives_ != nullptr) NEURON_CHECK(collectives_->start());
+  // Here and not once, since a reset of the core forgets it.
+  if (modes.seed) {
+    const uint64_t seed = core_.place().window_bar0() + NEURON_CORE_CONTROL + NEURON_CORE_SEED;
+    NEURON_CHECK(core_.device().write_register(seed, *modes.seed));
+  }
   for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
     const EngineImage& image = images_[engine];
     EngineBlock block;
@@ -141,8 +147,9 @@ Result<void> LoadedModel::activate(const DescriptorRings& rings, bool watch_nan)
     block[NEURON_ENG_PROG_COUNT] = image.instructions;
     block[NEURON_ENG_ENTRY] = 0;
     block[NEURON_ENG_PREFETCH] = kDefaultPrefetch;
-    block[NEURON_ENG_MODE] =
-        (watch_nan ? kModeNanCheck : 0) | (core_.trace != nullptr ? CoreTrace::kMode : 0);
+    block[NEURON_ENG_MODE] = (modes.watch_nan ? kModeNanCheck : 0) |
+                             (modes.round_stochastically ? kModeStochastic : 0) |
+                             (core_.trace != nullptr ? CoreTrace::kMode : 0);
     block.address(NEURON_ENG_LAUNCH_LO, core_.launch_address());
     block.address(NEURON_ENG_DONE_LO, core_.completion_address());
     block[NEURON_ENG_CONTROL] = NEURON_CMD_START;
@@ -161,10 +168,10 @@ Result<void> LoadedModel::activate(const DescriptorRings& rings, bool watch_nan)
   return {};
 }
 
-Result<void> LoadedModel::make_ready(const Binding& binding, bool watch_nan) {
-  if (core_.current_model != this) NEURON_CHECK(activate(*binding.rings, watch_nan));
+Result<void> LoadedModel::make_ready(const Binding& binding, const ProgramModes& modes) {
+  if (core_.current_model != this) NEURON_CHECK(activate(*binding.rings, modes));
   if (second_ == nullptr || second_->core_.current_model == second_.get()) return {};
-  return second_->activate(*binding.second_rings, watch_nan);
+  return second_->activate(*binding.second_rings, modes);
 }
 
 void LoadedModel::move_scratchpad(uint64_t address) {

@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,13 @@ struct EngineImage {
 struct ModelPort {
   neff::TensorInfo info;
   bool output = false;
+};
+
+// What the environment asks of the engines that run a program.
+struct ProgramModes {
+  bool watch_nan = false;
+  bool round_stochastically = false;  // where an instruction does not say how it rounds
+  std::optional<uint32_t> seed = {};  // of the core
 };
 
 class FileImage;
@@ -137,7 +145,7 @@ class LoadedModel final : private ScratchpadUser {
 
   // Puts the programs of all parts onto their cores and starts them, if the cores run others; they
   // wait for the first launch.
-  Result<void> make_ready(const Binding& binding, bool watch_nan);
+  Result<void> make_ready(const Binding& binding, const ProgramModes& modes);
   // Takes the model off its core for good.
   void retire();
   bool retired() const { return retired_; }
@@ -160,7 +168,7 @@ class LoadedModel final : private ScratchpadUser {
   };
 
   explicit LoadedModel(Core& core) : core_(core) { ++core_.models; }
-  Result<void> activate(const DescriptorRings& rings, bool watch_nan);
+  Result<void> activate(const DescriptorRings& rings, const ProgramModes& modes);
   // Drops all bindings; the next make_ready() tells the device.
   void move_scratchpad(uint64_t address) override;
   Result<void> write_moved();

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <system_error>
 
@@ -24,9 +25,11 @@ struct ChunkHeader {
   uint32_t flags = 0;
   uint32_t part = 0;
   uint32_t index = 0;
-  uint64_t stored = 0;  // bytes behind this header
-  uint32_t bytes = 0;   // of the contents
-  uint32_t crc32 = 0;   // of the contents
+  uint32_t stored = 0;  // bytes behind this header
+  // Of this header, with 0 here. Before version 3 the upper half of `stored`, and always 0.
+  uint32_t header_crc32 = 0;
+  uint32_t bytes = 0;  // of the contents
+  uint32_t crc32 = 0;  // of the contents
 };
 static_assert(sizeof(ChunkHeader) == 32);
 
@@ -41,7 +44,10 @@ constexpr std::array<char, 8> kMagic = {'N', 'R', 'O', 'P', 'N', 'T', 'F', '\n'}
 constexpr uint32_t kDeflated = 1;
 constexpr size_t kWaiting = 64 << 10;
 constexpr size_t kWorthDeflating = 512;
-constexpr uint64_t kLargestChunk = 256ull << 20;
+constexpr uint32_t kLargestChunk = 256u << 20;
+constexpr uint32_t kHeadersAreChecked = 3;  // from this version on
+// So much host time may pass until a whole execution reaches the file.
+constexpr auto kFlushAfter = std::chrono::milliseconds(100);
 
 struct FileHeader {
   std::array<char, 8> magic = kMagic;
@@ -54,6 +60,11 @@ static_assert(sizeof(FileHeader) == 32);
 template <class T>
 std::span<const uint8_t> bytes_of(const T& value) {
   return {reinterpret_cast<const uint8_t*>(&value), sizeof(value)};
+}
+
+uint32_t checksum_of(ChunkHeader header) {
+  header.header_crc32 = 0;
+  return base::crc32(bytes_of(header));
 }
 
 // Makes this the only writer of a regular file, and empties it. The lock belongs to the open file,
@@ -111,6 +122,7 @@ Result<void> TraceFileWriter::finish() {
     bytes = bytes.subspan(static_cast<size_t>(done));
   }
   waiting_.clear();
+  flushed_ = std::chrono::steady_clock::now();
   if (state_ && ends_.size() > 1) ends_.erase(ends_.begin(), ends_.end() - 1);
   return state_;
 }
@@ -149,6 +161,7 @@ bool TraceFileWriter::end_early(int reason, uint64_t whole) {
   header.kind = static_cast<uint32_t>(ChunkKind::kEnd);
   header.stored = header.bytes = static_cast<uint32_t>(text.size());
   header.crc32 = base::crc32(bytes);
+  header.header_crc32 = checksum_of(header);
   const auto head = bytes_of(header);
   std::vector<uint8_t> chunk(head.begin(), head.end());
   chunk.insert(chunk.end(), bytes.begin(), bytes.end());
@@ -191,6 +204,7 @@ Result<void> TraceFileWriter::write(ChunkKind kind, ChunkPlace place,
                      .part = place.part,
                      .index = place.index,
                      .stored = 0,
+                     .header_crc32 = 0,
                      .bytes = static_cast<uint32_t>(bytes.size()),
                      .crc32 = base::crc32(bytes)};
   if (bytes.size() > kLargestChunk) {
@@ -202,11 +216,20 @@ Result<void> TraceFileWriter::write(ChunkKind kind, ChunkPlace place,
   } else {
     header.flags = 0;
   }
-  header.stored = bytes.size();
+  header.stored = static_cast<uint32_t>(bytes.size());
+  header.header_crc32 = checksum_of(header);
   put(bytes_of(header));
   put(bytes);
-  if (kind == ChunkKind::kExecution) ends_.push_back(written_);
-  return waiting_.size() < kWaiting ? state_ : finish();
+  if (waiting_.size() >= kWaiting) {
+    if (kind == ChunkKind::kExecution) ends_.push_back(written_);
+    return finish();
+  }
+  if (kind != ChunkKind::kExecution) return state_;
+  // Whoever kills the process wants to read what it did until then.
+  const bool first = ends_.empty();
+  ends_.push_back(written_);
+  if (!first && std::chrono::steady_clock::now() - flushed_ < kFlushAfter) return state_;
+  return finish();
 }
 
 Result<TraceFileReader> TraceFileReader::open(const std::string& path) {
@@ -297,8 +320,8 @@ Result<bool> TraceFileReader::find_header(uint32_t kinds, ChunkHeader& header) {
     if (got == 0) return false;
     cut_ = got != sizeof(header);
     if (cut_) return false;
+    NEURON_CHECK(check(header));
     if ((kinds >> std::min(header.kind, 31u) & 1) != 0) return true;
-    if (header.stored > kLargestChunk || header.kind == 0) return true;  // refused by contents_of()
     NEURON_TRY(whole, skip(header.stored));
     cut_ = !whole;
     if (cut_) return false;
@@ -319,9 +342,6 @@ Result<std::optional<TraceFileReader::Found>> TraceFileReader::find(uint32_t kin
   const Found result{.kind = static_cast<ChunkKind>(header.kind),
                      .place = {.part = header.part, .index = header.index},
                      .at = begun_};
-  if (header.kind == 0 || header.stored > kLargestChunk) {
-    NEURON_CHECK(contents_of(header));  // says what is wrong
-  }
   NEURON_TRY(whole, skip(header.stored));
   cut_ = !whole;
   if (cut_) return std::optional<Found>();
@@ -337,14 +357,20 @@ Result<std::optional<Chunk>> TraceFileReader::chunk_at(uint64_t at) {
   return next();
 }
 
-Result<std::optional<Chunk>> TraceFileReader::contents_of(const ChunkHeader& header) {
-  const uint64_t place = begun_;
+Result<void> TraceFileReader::check(const ChunkHeader& header) const {
   // A hole in a file reads as zeros, as many as its size says.
   if (header.kind == 0) {
     return fail(NRT_INVALID,
                 "the profile '{}' is damaged: at byte {}, where a chunk should begin, there are "
                 "zeros; copy the file again from where it was written",
-                path_, place);
+                path_, begun_);
+  }
+  const uint32_t expected = version_ < kHeadersAreChecked ? 0 : checksum_of(header);
+  if (header.header_crc32 != expected) {
+    return fail(NRT_INVALID,
+                "the profile '{}' is damaged: the header of its chunk at byte {} has the checksum "
+                "{:#x}, expected {:#x}; copy the file again from where it was written",
+                path_, begun_, header.header_crc32, expected);
   }
   const bool deflated = (header.flags & kDeflated) != 0;
   if (header.stored > kLargestChunk || header.bytes > kLargestChunk ||
@@ -352,8 +378,14 @@ Result<std::optional<Chunk>> TraceFileReader::contents_of(const ChunkHeader& hea
     return fail(NRT_INVALID,
                 "the profile '{}' is damaged: its chunk at byte {} says that it holds {} bytes in "
                 "{}",
-                path_, place, header.bytes, header.stored);
+                path_, begun_, header.bytes, header.stored);
   }
+  return {};
+}
+
+Result<std::optional<Chunk>> TraceFileReader::contents_of(const ChunkHeader& header) {
+  const uint64_t place = begun_;
+  const bool deflated = (header.flags & kDeflated) != 0;
   Chunk chunk{.kind = static_cast<ChunkKind>(header.kind),
               .place = {.part = header.part, .index = header.index},
               .bytes = {}};

@@ -5,7 +5,7 @@
 //
 // A file is a header and chunks behind each other, so it is written as events come, and read
 // without holding it in memory. Each chunk says its kind, its size and the CRC of its contents,
-// which may be deflated. Contents:
+// which may be deflated; from version 3 on, a CRC of what it says is with it. Contents:
 //   kModel      JSON: what was profiled, where, and the names of semaphores, queues and files
 //   kCode       the 128-byte instructions of an engine, as they lay in HBM
 //   kLines      struct TraceLine: which debug id is which line
@@ -27,6 +27,7 @@
 #ifndef RUNTIME_NTFF_TRACE_FILE_H
 #define RUNTIME_NTFF_TRACE_FILE_H
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -44,7 +45,7 @@ namespace neuron::ntff {
 
 struct ChunkHeader;
 
-inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kVersion = 3;
 
 enum class ChunkKind : uint32_t {
   kModel = 1,
@@ -133,7 +134,10 @@ class TraceFileWriter {
                                                  Existing existing = Existing::kReplaced);
 
   // Keeps the first failure, which every later call returns. Small chunks reach the file together,
-  // a few at a time; finish() puts the rest there, and so does the destructor, silently.
+  // a few at a time; finish() puts the rest there, and so does the destructor, silently. Of a
+  // process that is killed, the file has what came before the last finish(), the first whole
+  // execution behind it, and of the later ones those that a tenth of a second or more has passed
+  // since.
   runtime::Result<void> write(ChunkKind kind, ChunkPlace place, std::span<const uint8_t> bytes);
   runtime::Result<void> write(ChunkKind kind, ChunkPlace place, std::string_view text) {
     return write(kind, place,
@@ -180,7 +184,8 @@ class TraceFileWriter {
   std::unique_ptr<z_stream_s, EndDeflation> deflation_;
   runtime::Result<void> state_;
   uint64_t written_ = 0;
-  uint64_t reached_ = 0;        // bytes that are in the file
+  uint64_t reached_ = 0;  // bytes that are in the file
+  std::chrono::steady_clock::time_point flushed_;
   std::vector<uint64_t> ends_;  // of executions: places in the file
   bool told_ = false;
 };
@@ -220,6 +225,8 @@ class TraceFileReader {
   runtime::Result<bool> skip(uint64_t bytes);
   // False: there is none behind the present place.
   runtime::Result<bool> find_header(uint32_t kinds, ChunkHeader& header);
+  // Refuses the header of a chunk that no writer has written.
+  runtime::Result<void> check(const ChunkHeader& header) const;
   runtime::Result<std::optional<Chunk>> contents_of(const ChunkHeader& header);
   // Fewer than `size` only at the end of the file.
   runtime::Result<size_t> get(void* to, size_t size);

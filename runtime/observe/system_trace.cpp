@@ -16,6 +16,7 @@ namespace {
 using base::format;
 
 constexpr uint32_t kMostNames = 4096;
+constexpr uint64_t kTakenAtOnce = 512;
 
 bool matches(size_t event, std::string_view name) {
   const TraceEventName& known = trace_event_names()[event];
@@ -48,17 +49,47 @@ const std::array<TraceEventName, kTraceEvents>& trace_event_names() {
   return kNames;
 }
 
+std::span<const AbsentEventName> absent_event_names() {
+  static constexpr AbsentEventName kNames[] = {
+      {"nrt_model_submit", false, "nrt_execute hands a launch to the device itself"},
+      {"model_load", false, "an older name of nrt_load"},
+      {"runtime_execute", false, "an older name of nrt_execute"},
+      {"dmem_buf_copyin", false, "a copy to the device is one step of nrt_tensor_write"},
+      {"dmem_buf_copyout", false, "a copy from the device is one step of nrt_tensor_read"},
+      {"nrt_dma_mem_alloc", false, "memory for rings is allocated within nrt_load"},
+      {"nrt_dma_mem_dealloc", false, "memory for rings is freed within nrt_unload"},
+      {"nrt_async_sema_wait", false, "requests of queues wait for no semaphores of the host"},
+      {"tensor_block_while_exec", false, "tensor calls wait for no execution"},
+      {"nrt_profile_add_node_info", false, "profiles have no information about nodes"},
+      {"notification_consume_errors", false, "errors are read from completion records"},
+      {"cc_exec_barrier", true, "ranks meet within cc_running"},
+      {"numerical_err", true, "a NaN that is looked for fails the execution"},
+      {"nrt_model_switch", true, "models change within kbl_exec_pre"},
+      {"nc_model_switch", true, "models change within kbl_exec_pre"},
+      {"hw_notify", true, "what programs notify goes to debug streams"},
+  };
+  return kNames;
+}
+
 uint32_t SystemTrace::thread_number() {
   static thread_local const auto number = static_cast<uint32_t>(gettid());
   return number;
 }
 
 bool SystemTraceSettings::enable(std::string_view name, bool enabled) {
+  constexpr std::string_view kBlanks = " \t";
+  const auto without_blanks = [&] {
+    name.remove_prefix(std::min(name.find_first_not_of(kBlanks), name.size()));
+    name.remove_suffix(name.size() - 1 - std::min(name.find_last_not_of(kBlanks), name.size() - 1));
+  };
+  if (!name.empty()) without_blanks();
   if (!name.empty() && name.front() == '^') {
     name.remove_prefix(1);
     enabled = !enabled;
+    if (!name.empty()) without_blanks();
   }
-  bool found = false;
+  bool found = std::ranges::any_of(
+      absent_event_names(), [&](const AbsentEventName& absent) { return name == absent.name; });
   for (size_t event = 0; event < kTraceEvents; ++event) {
     if (!matches(event, name)) continue;
     events.set(event, enabled);
@@ -89,13 +120,13 @@ bool SystemTrace::stop() { return running_.exchange(false, std::memory_order_rel
 
 // Neighbouring events are often of one model or tensor.
 uint32_t SystemTrace::name_number(std::string_view name) {
-  if (last_name_ < names_.size() && names_[last_name_] == name) return last_name_;
+  if (last_name_ < names_.size() && *names_[last_name_] == name) return last_name_;
   const auto known = name_numbers_.find(name);
   if (known != name_numbers_.end()) return last_name_ = known->second;
   if (names_.size() >= kMostNames) return UINT32_MAX;
   last_name_ = static_cast<uint32_t>(names_.size());
   name_numbers_.emplace(name, last_name_);
-  names_.emplace_back(name);
+  names_.push_back(std::make_shared<const std::string>(name));
   return last_name_;
 }
 
@@ -320,7 +351,8 @@ void SystemTrace::add_launch(const Launch& launch) {
   for (size_t n = 0; n < all.count; ++n) room_for(*ring, 1) = all.entries[n];
 }
 
-void SystemTrace::append(std::string& out, uint32_t core, const Entry& entry) const {
+void SystemTrace::append(std::string& out, uint32_t core, const Taken& taken) {
+  const Entry& entry = taken.entry;
   out +=
       format(R"({{"event_type":"{}","phase":"{}","tracking_id":{},"timestamp_ns":{},"nc_idx":{},)"
              R"("process_id":{},"thread_id":{},"data":{{)",
@@ -334,9 +366,8 @@ void SystemTrace::append(std::string& out, uint32_t core, const Entry& entry) co
   if (entry.event == TraceEvent::kSyncPoint) field("cpu_timestamp_ns", entry.time);
   if (entry.has_exec_id) field("exec_id", entry.exec_id);
   if (entry.has_bytes) field("size", entry.bytes);
-  if (entry.name < names_.size() && !names_[entry.name].empty()) {
-    out += format("{}\"name\":{}", out.size() == before ? "" : ",",
-                  base::json_string(names_[entry.name]));
+  if (taken.name != nullptr && !taken.name->empty()) {
+    out += format("{}\"name\":{}", out.size() == before ? "" : ",", base::json_string(*taken.name));
   }
   out += "}}";
 }
@@ -348,20 +379,42 @@ uint64_t SystemTrace::waiting() {
   return count;
 }
 
+uint64_t SystemTrace::take_some(Ring& ring, uint64_t most, std::vector<Taken>& taken) {
+  taken.clear();
+  while (taken.size() < most && ring.events != 0) {
+    const Entry entry = take_oldest(ring);
+    taken.push_back({entry, entry.name < names_.size() ? names_[entry.name] : nullptr});
+  }
+  return std::exchange(ring.dropped, 0);
+}
+
+// Launches wait for the lock, and writing an event as text takes longer than recording it: so a few
+// are taken at a time, and the text is made without the lock.
 std::string SystemTrace::take(std::optional<uint32_t> core, uint64_t most) {
-  const std::lock_guard lock(mutex_);
   std::string out = "{\"events\":[";
   const size_t empty = out.size();
   uint64_t dropped = without_memory_.exchange(0, std::memory_order_relaxed);
+  std::vector<Taken> taken;
+  taken.reserve(kTakenAtOnce);
   for (uint32_t number = 0; number < rings_.size(); ++number) {
-    if (rings_[number] == nullptr || (core && number != *core)) continue;
-    Ring& ring = *rings_[number];
-    for (uint64_t n = 0; n < most && ring.events != 0; ++n) {
-      if (out.size() != empty) out += ',';
-      append(out, number, take_oldest(ring));
+    if (core && number != *core) continue;
+    // What comes meanwhile is for the next caller: a core that never rests would keep this one.
+    uint64_t left = most;
+    // bounded: each turn takes some of the events that there were.
+    for (bool first = true;; first = false) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (rings_[number] == nullptr) break;
+        if (first) left = std::min(left, rings_[number]->events);
+        dropped += take_some(*rings_[number], std::min(left, kTakenAtOnce), taken);
+      }
+      for (const Taken& event : taken) {
+        if (out.size() != empty) out += ',';
+        append(out, number, event);
+      }
+      left -= taken.size();
+      if (left == 0 || taken.empty()) break;
     }
-    dropped += ring.dropped;
-    ring.dropped = 0;
   }
   return out + format("],\"dropped_events\":{}}}", dropped);
 }

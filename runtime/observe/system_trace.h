@@ -24,6 +24,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,15 @@ struct TraceEventName {
 };
 const std::array<TraceEventName, kTraceEvents>& trace_event_names();
 
+// What the original documents and this runtime never records, since it does not happen here. The
+// names are accepted wherever events are chosen, as programs and recipes name them.
+struct AbsentEventName {
+  const char* name;
+  bool hardware;
+  const char* why;
+};
+std::span<const AbsentEventName> absent_event_names();
+
 struct SystemTraceSettings {
   static constexpr uint32_t kMostCores = 256;
 
@@ -62,7 +72,7 @@ struct SystemTraceSettings {
   std::bitset<kTraceEvents> events = std::bitset<kTraceEvents>().set();
 
   // "nrt_execute", "hardware", "software", "all", or one of these behind a ^, which turns the
-  // meaning around. False: there is no such name.
+  // meaning around; blanks around it count for nothing. False: there is no such name.
   bool enable(std::string_view name, bool enabled);
 };
 
@@ -191,7 +201,14 @@ class SystemTrace {
   Entry take_oldest(Ring& ring) const;
   void unfold(const Entry& launch, Unfolded& into) const;
   uint64_t events_of(const Launch& launch) const;
-  void append(std::string& out, uint32_t core, const Entry& entry) const;
+  // The name is shared, since another trace may begin before the event is text.
+  struct Taken {
+    Entry entry;
+    std::shared_ptr<const std::string> name;  // null: none
+  };
+  // Takes the oldest; returns how many were dropped since it was last called.
+  uint64_t take_some(Ring& ring, uint64_t most, std::vector<Taken>& taken);
+  static void append(std::string& out, uint32_t core, const Taken& taken);
 
   std::atomic<bool> running_{false};
   std::atomic<uint64_t> ids_{0};
@@ -208,7 +225,7 @@ class SystemTrace {
   std::array<std::unique_ptr<Ring>, SystemTraceSettings::kMostCores> rings_;
   uint32_t name_number(std::string_view name);
 
-  std::vector<std::string> names_;
+  std::vector<std::shared_ptr<const std::string>> names_;
   uint32_t last_name_ = 0;
   std::map<std::string, uint32_t, std::less<>> name_numbers_;
 };

@@ -4,30 +4,60 @@
 #include <sstream>
 
 #include "runtime/base/environment.h"
+#include "runtime/base/nearest_name.h"
 
 namespace neuron::runtime {
 namespace {
 
 constexpr uint64_t kMostEvents = 1u << 30;
 
-// "hardware,^nc_exec_running": what is named is on; if the first one is behind a ^, all others are.
-Result<void> read_types(SystemTraceSettings& trace) {
-  const std::string text = environment_text("NEURON_RT_INSPECT_EVENT_FILTER_TYPE");
-  if (text.empty()) return {};
-  if (text.front() != '^') trace.events.reset();
+std::vector<std::string_view> event_names() {
+  std::vector<std::string_view> names = {"all", "hardware", "software"};
+  for (const TraceEventName& event : trace_event_names()) names.emplace_back(event.name);
+  for (const AbsentEventName& event : absent_event_names()) names.emplace_back(event.name);
+  return names;
+}
+
+// "hardware, ^nc_exec_running": what is named is on; if the first one is behind a ^, all others
+// are. A name that nobody knows costs a warning and not the program: recipes have those of other
+// versions.
+void read_types(SystemTraceSettings& trace, std::vector<std::string>& notices) {
+  constexpr const char* kVariable = "NEURON_RT_INSPECT_EVENT_FILTER_TYPE";
+  constexpr std::string_view kBlanks = " \t";
+  const std::string text = environment_text(kVariable);
+  const size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string::npos) return;
+  if (text[first] != '^') trace.events.reset();
+  bool all_known = true;
   std::istringstream words(text);
   for (std::string word; std::getline(words, word, ',');) {
-    if (trace.enable(word, true)) continue;
-    return fail(NRT_INVALID,
-                "NEURON_RT_INSPECT_EVENT_FILTER_TYPE is '{}', and '{}' is no event type; "
-                "nrt_sys_trace_get_event_types() lists them; hardware, software and ^name are "
-                "allowed too",
-                text, word);
+    if (word.find_first_not_of(kBlanks) == std::string::npos || trace.enable(word, true)) continue;
+    all_known = false;
+    notices.push_back(format("{} is '{}': {}; the rest of it is used", kVariable, text,
+                             unknown_event_type(word).sentence));
   }
-  return {};
+  if (trace.events.none() && all_known) {
+    notices.push_back(
+        format("{} is '{}', and this runtime records none of these events; "
+               "nrt_sys_trace_get_event_types() lists those that it records",
+               kVariable, text));
+  }
 }
 
 }  // namespace
+
+Error unknown_event_type(std::string_view name) {
+  const std::vector<std::string_view> names = event_names();
+  if (const std::string_view nearest = nearest_name(name, names); !nearest.empty()) {
+    return fail(NRT_INVALID, "there is no event type '{}'; is '{}' meant?", name, nearest);
+  }
+  std::string all;
+  for (const std::string_view known : names) all += format("{}{}", all.empty() ? "" : ", ", known);
+  return fail(NRT_INVALID,
+              "there is no event type '{}'; there are {}, and each of these behind a ^, which "
+              "turns the meaning around",
+              name, all);
+}
 
 bool InspectSettings::set_activity(std::string_view name, bool on) {
   bool found = name == "all";
@@ -68,7 +98,7 @@ Result<InspectSettings> InspectSettings::from_environment() {
   NEURON_TRY(events, environment_unsigned("NEURON_RT_INSPECT_SYS_TRACE_MAX_EVENTS_PER_NC",
                                           settings.trace.events_per_core, 1, kMostEvents));
   settings.trace.events_per_core = events;
-  NEURON_CHECK(read_types(settings.trace));
+  read_types(settings.trace, settings.notices);
   return settings;
 }
 

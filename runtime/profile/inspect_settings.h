@@ -8,6 +8,8 @@
 #include <array>
 #include <bitset>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "runtime/base/error.h"
 #include "runtime/observe/system_trace.h"
@@ -29,12 +31,19 @@ struct InspectSettings {
   SystemTraceSettings trace;
   std::bitset<kActivityNames.size()> activities = std::bitset<kActivityNames.size()>().set();
 
+  // What the environment names that does not exist: sentences for the log, once it is set up.
+  std::vector<std::string> notices;
+
   bool has(Activity activity) const { return activities.test(static_cast<size_t>(activity)); }
   // False: there is no activity of that name. "all" is all of them.
   bool set_activity(std::string_view name, bool on);
   // From NEURON_RT_INSPECT_*.
   static Result<InspectSettings> from_environment();
 };
+
+// For a name that SystemTraceSettings::enable() does not know: a sentence with the nearest one, or
+// all.
+Error unknown_event_type(std::string_view name);
 
 }  // namespace neuron::runtime
 

@@ -76,9 +76,9 @@ Result<void> Inspection::begin(Session& session, const InspectSettings& settings
     if (settings.has(Activity::kSystemProfile)) {
       traces_ = session.system_trace.start(settings.trace);
       if (!traces_) {
-        log_warning(LogComponent::kNrt,
-                    "the inspect session into '{}' has no system profile: another trace runs",
-                    folder_);
+        log_notice(LogComponent::kNrt,
+                   "the inspect session into '{}' has no system profile: another trace runs",
+                   folder_);
       }
     }
   }
@@ -103,10 +103,11 @@ Result<void> Inspection::write_trace() const {
   constexpr uint64_t kEventsOfPiece = 10'000;  // of each core
   NEURON_TRY(file, ntff::TraceFileWriter::create(folder_ + "/ntrace.pb"));
   if (const uint64_t dropped = session_->system_trace.dropped(); dropped != 0) {
-    log_warning(LogComponent::kNrt,
-                "the system profile below '{}' lacks {} events, the oldest, because a core keeps "
-                "{}; NEURON_RT_INSPECT_SYS_TRACE_MAX_EVENTS_PER_NC says how many",
-                folder_, dropped, settings_.trace.events_per_core);
+    log_notice(
+        LogComponent::kNrt,
+        "the system profile below '{}' lacks {} events, the oldest, because a core keeps "
+        "{}; set NEURON_RT_INSPECT_SYS_TRACE_MAX_EVENTS_PER_NC to more, or record fewer types",
+        folder_, dropped, settings_.trace.events_per_core);
   }
   // bounded: each turn takes events away, and none are added to a trace that is stopped.
   do {
@@ -199,10 +200,10 @@ std::string Inspection::next_whole(Session& session, LoadedModel& model, Whole& 
   }
   if (whole.files >= kMostFiles) return {};
   if (whole.files + 1 == kMostFiles) {
-    log_warning(LogComponent::kNrt,
-                "virtual core {} has changed models {} times; what it executes after the next "
-                "change is not in the profiles below '{}'",
-                model.core().index(), whole.files, folder_);
+    log_notice(LogComponent::kNrt,
+               "virtual core {} has changed models {} times; what it executes after the next "
+               "change is not in the profiles below '{}'",
+               model.core().index(), whole.files, folder_);
   }
   whole.model = &model;
   whole.path =
@@ -302,8 +303,8 @@ void Inspection::loaded(const LoadedModel& model, neff::Bytes file, const FileIm
   }
   if (const auto copied = copy_file(file, image, path); !copied) {
     ::unlink(path.c_str());  // a part of a file pairs with nothing
-    log_warning(LogComponent::kNrt, "the inspect session lacks a model: {}",
-                copied.error().sentence);
+    log_notice(LogComponent::kNrt, "the inspect session lacks a model: {}",
+               copied.error().sentence);
   }
 }
 

@@ -141,7 +141,8 @@ Result<void> ModelProfile::begin() {
     sinks_.push_back(std::move(sink));
     ++number;
   }
-  return {};
+  // What the program is reaches the file before it runs, which the process may not outlive.
+  return file_->finish();
 }
 
 ModelProfile::~ModelProfile() {
@@ -160,10 +161,11 @@ Result<void> ModelProfile::stop() {
                             format(R"({{"executions":{},"lost":{}}})", executions, lost)));
   NEURON_CHECK(file_->finish());
   if (lost != 0) {
-    log_warning(LogComponent::kNrt,
-                "the profile '{}' lacks {} events, which the device dropped because this process "
-                "did not read them in time",
-                path_, lost);
+    log_notice(LogComponent::kNrt,
+               "the profile '{}' lacks {} events, which the device dropped because this process "
+               "did not read them in time; what is shown of its executions has gaps: profile "
+               "fewer executions, or on a host with less other load",
+               path_, lost);
   }
   return {};
 }

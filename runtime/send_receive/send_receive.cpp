@@ -167,8 +167,9 @@ Result<SendReceive::Id> SendReceive::transfer(Connection::Role role, Id connecti
   auto transfer = std::make_shared<Transfer>();
   transfer->memory = memory;
   transfer->bytes = memory.size;
-  NEURON_TRY(at, memory.storage->address());
-  transfer->at = at + memory.offset;
+  const HostUse use = role == Connection::Role::kSends ? HostUse::kRead : HostUse::kWritten;
+  NEURON_TRY(at, memory.storage->reach(memory.offset, memory.size, use));
+  transfer->at = at;
   const std::lock_guard lock(mutex_);
   NEURON_TRY(found, find(connection));
   if (found->role() != role) {

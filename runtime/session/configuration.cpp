@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/session/configuration.h"
 
+#include <strings.h>
+
 #include <bit>
 #include <climits>
 
@@ -74,16 +76,23 @@ Result<Configuration> read_configuration() {
   NEURON_TRY(reset, environment_boolean("NEURON_RT_RESET_CORES", true));
   configuration.reset_cores = reset;
   NEURON_TRY(nan, environment_boolean("NEURON_FAIL_ON_NAN", false));
-  configuration.fail_on_nan = nan;
+  const std::string errors = environment_text("NEURON_RT_NUMERICAL_ERRORS_VERBOSITY");
+  configuration.fail_on_nan = nan || strcasecmp(errors.c_str(), "critical") == 0;
+  NEURON_TRY(stochastic, environment_boolean("NEURON_RT_STOCHASTIC_ROUNDING_EN", false));
+  configuration.stochastic_rounding = stochastic;
+  if (environment_is_set("NEURON_RT_STOCHASTIC_ROUNDING_SEED")) {
+    NEURON_TRY(seed, environment_unsigned("NEURON_RT_STOCHASTIC_ROUNDING_SEED", 0, 0, UINT32_MAX));
+    configuration.rounding_seed = static_cast<uint32_t>(seed);
+  }
   NEURON_TRY(depth, environment_unsigned("NEURON_OPEN_ASYNC_QUEUE_DEPTH", 1024, 1, 65536));
   configuration.async_queue_depth = std::bit_ceil(static_cast<uint32_t>(depth));
   const std::string implicit = environment_text("NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS");
   if (!implicit.empty() && implicit != "0") {
-    log_warning(LogComponent::kNrt,
-                "NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS={} has no effect: nrt_execute is "
-                "synchronous; use nrta_execute_schedule, and NEURON_OPEN_ASYNC_QUEUE_DEPTH for "
-                "the depth of its queue",
-                implicit);
+    log_notice(LogComponent::kNrt,
+               "NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS={} has no effect: nrt_execute is "
+               "synchronous; use nrta_execute_schedule, and NEURON_OPEN_ASYNC_QUEUE_DEPTH for "
+               "the depth of its queue",
+               implicit);
   }
   configuration.process_tag = environment_text("NEURON_PROCESS_TAG");
   NEURON_TRY(collectives, environment_unsigned("NEURON_OPEN_COLLECTIVES_TIMEOUT", 60, 1, 86400));

@@ -7,6 +7,7 @@
 #define RUNTIME_SESSION_CONFIGURATION_H
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,14 +30,16 @@ struct LogicalCores {
 struct Configuration {
   CoreSelection cores;
   LogicalCores logical_cores;
-  bool allow_older_programs = false;  // NEURON_RT_ALLOW_LEGACY_NEFF
-  uint64_t exec_timeout_s = 600;      // NEURON_RT_EXEC_TIMEOUT
-  uint64_t model_time_limit_ps = 0;   // NEURON_OPEN_MODEL_TIME_LIMIT_US; 0 = none
-  bool validate_hash = false;         // NEURON_RT_VALIDATE_HASH
-  bool reset_cores = true;            // NEURON_RT_RESET_CORES
-  bool fail_on_nan = false;           // NEURON_FAIL_ON_NAN
-  uint32_t async_queue_depth = 1024;  // NEURON_OPEN_ASYNC_QUEUE_DEPTH; a power of two
-  std::string process_tag;            // NEURON_PROCESS_TAG
+  bool allow_older_programs = false;      // NEURON_RT_ALLOW_LEGACY_NEFF
+  uint64_t exec_timeout_s = 600;          // NEURON_RT_EXEC_TIMEOUT
+  uint64_t model_time_limit_ps = 0;       // NEURON_OPEN_MODEL_TIME_LIMIT_US; 0 = none
+  bool validate_hash = false;             // NEURON_RT_VALIDATE_HASH
+  bool reset_cores = true;                // NEURON_RT_RESET_CORES
+  bool fail_on_nan = false;               // NEURON_FAIL_ON_NAN
+  bool stochastic_rounding = false;       // NEURON_RT_STOCHASTIC_ROUNDING_EN
+  std::optional<uint32_t> rounding_seed;  // NEURON_RT_STOCHASTIC_ROUNDING_SEED
+  uint32_t async_queue_depth = 1024;      // NEURON_OPEN_ASYNC_QUEUE_DEPTH; a power of two
+  std::string process_tag;                // NEURON_PROCESS_TAG
   // For every wait for other ranks, except in executions.
   uint64_t collectives_timeout_s = 60;  // NEURON_OPEN_COLLECTIVES_TIMEOUT
   std::string root;                     // NEURON_RT_ROOT_COMM_ID

@@ -6,6 +6,8 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <set>
+#include <string>
 
 #include "runtime/base/environment_table.h"
 #include "runtime/base/log.h"
@@ -77,8 +79,10 @@ Result<void> open_session(const Caller& caller) {
   (void)configure_log();  // writes the warning itself
   if (state == kForked) ndl_device_cached_fd_close_all();
   [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, &forget_in_child);
+  // Each once: some programs initialise the runtime again and again.
+  static auto* told = new std::set<std::string>;
   for (const std::string& sentence : unknown_variables(environ)) {
-    log_warning(LogComponent::kNrt, "{}", sentence);
+    if (told->insert(sentence).second) log_notice(LogComponent::kNrt, "{}", sentence);
   }
   NEURON_TRY(configuration, read_configuration());
   auto session = Session::open(configuration, caller);

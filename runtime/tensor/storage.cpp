@@ -78,24 +78,36 @@ Result<std::byte*> Storage::address() {
   return mapping;
 }
 
-Result<void> Storage::write(const void* from, uint64_t offset, uint64_t size) {
-  if (kind_ == StorageKind::kDevice) return memory_->write(from, offset, size);
+Result<std::byte*> Storage::reach(uint64_t offset, uint64_t size, HostUse use) {
   NEURON_TRY(host, address());
-  std::memmove(host + offset, from, size);
+  if (kind_ == StorageKind::kAttached) {
+    if (auto sound = check_host_memory(host + offset, size, use); !sound) {
+      return sound.error().with("a buffer that was attached to a tensor");
+    }
+  }
+  return host + offset;
+}
+
+Result<void> Storage::write(const void* from, uint64_t offset, uint64_t size) {
+  NEURON_CHECK(check_host_memory(from, size, HostUse::kRead));
+  if (kind_ == StorageKind::kDevice) return memory_->write(from, offset, size);
+  NEURON_TRY(host, reach(offset, size, HostUse::kWritten));
+  std::memmove(host, from, size);
   return {};
 }
 
 Result<void> Storage::read(void* to, uint64_t offset, uint64_t size) {
+  NEURON_CHECK(check_host_memory(to, size, HostUse::kWritten));
   if (kind_ == StorageKind::kDevice) return memory_->read(to, offset, size);
-  NEURON_TRY(host, address());
-  std::memmove(to, host + offset, size);
+  NEURON_TRY(host, reach(offset, size, HostUse::kRead));
+  std::memmove(to, host, size);
   return {};
 }
 
 Result<void> Storage::fill(uint64_t offset, uint64_t size, int value) {
   if (kind_ == StorageKind::kDevice) return memory_->fill(offset, size, value & 0xFF);
-  NEURON_TRY(host, address());
-  std::memset(host + offset, value, size);
+  NEURON_TRY(host, reach(offset, size, HostUse::kWritten));
+  std::memset(host, value, size);
   return {};
 }
 
@@ -105,11 +117,14 @@ Result<void> Storage::copy(Storage& source, uint64_t source_offset, Storage& tar
     return target.memory_->copy(*source.memory_, source_offset, target_offset, size);
   }
   if (source.kind_ == StorageKind::kDevice) {
-    NEURON_TRY(host, target.address());
-    return source.memory_->read(host + target_offset, source_offset, size);
+    NEURON_TRY(host, target.reach(target_offset, size, HostUse::kWritten));
+    return source.memory_->read(host, source_offset, size);
   }
-  NEURON_TRY(host, source.address());
-  return target.write(host + source_offset, target_offset, size);
+  NEURON_TRY(from, source.reach(source_offset, size, HostUse::kRead));
+  if (target.kind_ == StorageKind::kDevice) return target.memory_->write(from, target_offset, size);
+  NEURON_TRY(to, target.reach(target_offset, size, HostUse::kWritten));
+  std::memmove(to, from, size);
+  return {};
 }
 
 }  // namespace neuron::runtime

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "runtime/base/host_memory.h"
 #include "runtime/device/device_memory.h"
 #include "runtime/tensor/mapping_table.h"
 
@@ -39,7 +40,11 @@ class Storage {
 
   // Address in this process; a device allocation is mapped by the first call.
   Result<std::byte*> address();
+  // The address of bytes that the host is about to read or write: a caller's buffer may be gone by
+  // now.
+  Result<std::byte*> reach(uint64_t offset, uint64_t size, HostUse use);
 
+  // `from` and `to` are checked, since they may be any address that a program names.
   Result<void> write(const void* from, uint64_t offset, uint64_t size);
   Result<void> read(void* to, uint64_t offset, uint64_t size);
   Result<void> fill(uint64_t offset, uint64_t size, int value);

@@ -61,6 +61,17 @@ TEST(SharedDevice, CopiesThroughTheMappingAndThroughDescriptorsBringTheSameBytes
   }
 }
 
+TEST(SharedDevice, ABufferThatTheProcessDoesNotHaveIsAnsweredByAStatus) {
+  const Folder folder;
+  const Daemon daemon(folder);
+  for (const char* way : {"mapping", "descriptors"}) {
+    Worker worker(folder, daemon.emulator(), 0, kEmpty, {{"NEURON_EMULATOR_COPY", way}});
+    ASSERT_EQ(worker.line(), "ready") << worker.log();
+    EXPECT_EQ(worker.ask("wild"), "2 2 2 2 ") << worker.log();
+    EXPECT_GT(std::atof(worker.ask("copy 1").c_str()), 0) << way << worker.log();
+  }
+}
+
 TEST(SharedDevice, ASecondDaemonIsRefusedAndAStaleSocketIsReplaced) {
   const Folder folder;
   auto first = std::make_unique<Daemon>(folder);

@@ -4,6 +4,7 @@
 //   launch N   executes N times; answers microseconds per execution
 //   rate MS    executes for that long; answers executions per second
 //   cold N     the same with 10 ms of idling before each; answers the median
+//   wild       statuses of writes and reads of a buffer that the process does not have
 //   copy N     N times 64 MiB to the device and back; answers bytes per second
 //   memcpy N   the same between buffers of this process
 //   hash       executes once; answers a hash of all outputs
@@ -95,6 +96,23 @@ bool copy(nrt_tensor_t* tensor, int count) {
   return say(std::to_string(2.0 * kCopyBytes * count / (now_seconds() - start)));
 }
 
+// Buffers that this process does not have, of a message's size and of one that is mapped.
+bool wild(int core) {
+  nrt_tensor_t* tensor = nullptr;
+  if (nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, core, kCopyBytes, "wild", &tensor) !=
+      NRT_SUCCESS) {
+    return say("failed to allocate");
+  }
+  auto* const nowhere = reinterpret_cast<char*>(0x10);
+  std::string answer;
+  for (const size_t size : {size_t{64}, kCopyBytes}) {
+    answer += std::to_string(nrt_tensor_write(tensor, nowhere, 0, size)) + " " +
+              std::to_string(nrt_tensor_read(tensor, nowhere, 0, size)) + " ";
+  }
+  nrt_tensor_free(&tensor);
+  return say(answer);
+}
+
 bool hash(Session& session) {
   if (const NRT_STATUS status = session.execute()) return say_status(status);
   uint64_t sum = 1469598103934665603ull;
@@ -146,6 +164,8 @@ int main(int argc, char** argv) {
       }
     } else if (command == "memcpy") {
       copy(nullptr, count);
+    } else if (command == "wild") {
+      wild(core);
     } else if (command == "hash") {
       hash(*session);
     } else if (command == "forever") {

@@ -16,6 +16,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "tests/support/child.h"
+#include "tests/support/eventually.h"
 #include "tests/support/files.h"
 #include "tests/support/sanitized.h"
 #include "tests/system/api/support.h"
@@ -445,6 +447,33 @@ TEST_F(ProfileApi, AnInspectSessionWritesTheTreeOfFilesThatItsOptionsAskFor) {
 
 // The program executes so long that its events do not fit into the file: that is found while it
 // runs, and again when the profile is stopped.
+TEST_F(ProfileApi, OfAProcessThatIsKilledCanBeReadUpToThere) {
+  nrt_close();
+  const std::string file = path("killed.ntff");
+  Child child = Child::forked([&] {
+    if (nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "") != NRT_SUCCESS) return 1;
+    Loaded add(small_add());
+    if (nrt_profile_start(add.model, file.c_str()) != NRT_SUCCESS) return 2;
+    while (add.run() == NRT_SUCCESS) ::usleep(1000);
+    return 3;
+  });
+  const auto executions = [&]() -> size_t {
+    auto profile = profile::Profile::open(file);
+    return profile && !profile->parts().empty() ? profile->parts()[0].executions.size() : 0;
+  };
+  EXPECT_TRUE(eventually([&] { return executions() >= 20; }));
+  EXPECT_EQ(child.kill(), ended_by(SIGKILL));
+  profile::Profile profile = read(file);
+  EXPECT_FALSE(profile.ended());
+  ASSERT_EQ(profile.parts().size(), 1u);
+  EXPECT_EQ(profile.parts()[0].program.name, "small_add");
+  const size_t last = profile.parts()[0].executions.size() - 1;
+  EXPECT_GE(last, 19u);
+  Counter counter;
+  ASSERT_TRUE(profile.visit(0, last, counter));
+  EXPECT_GT(counter.instructions, 20u);
+}
+
 TEST_F(ProfileApi, AProfileThatFillsTheDiskIsToldOnceAndStoppingItReturnsTheStatus) {
   nrt_close();
   const Setting errors("NEURON_RT_LOG_LEVEL", "ERROR");
@@ -517,10 +546,15 @@ TEST_F(ProfileApi, TheEnvironmentBeginsAnInspectSessionAndClosingEndsIt) {
   nrt_close();
   EXPECT_TRUE(files(path("out")).contains("ntrace.pb"));
   {
-    const Setting types("NEURON_RT_INSPECT_EVENT_FILTER_TYPE", "gossip");
-    EXPECT_EQ(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_INVALID);
-    EXPECT_THAT(nrt_open_last_error(), HasSubstr("'gossip' is no event type"));
+    // What nobody knows is told, and the rest is used.
+    const Setting types("NEURON_RT_INSPECT_EVENT_FILTER_TYPE", "nrt_execut, hw_notify,nrt_load");
+    const Setting level("NEURON_RT_LOG_LEVEL", "");
+    testing::internal::CaptureStderr();
+    init();
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                HasSubstr("there is no event type 'nrt_execut'; is 'nrt_execute' meant?"));
   }
+  nrt_close();
   init();
   ASSERT_EQ(nrt_inspect_begin(), NRT_SUCCESS);
   EXPECT_EQ(nrt_inspect_begin(), NRT_INVALID);
@@ -616,6 +650,9 @@ TEST_F(ProfileApi, ASystemTraceRecordsTheTypesThatAreOnAndCountsWhatItDrops) {
   ASSERT_EQ(nrt_sys_trace_config_allocate(&config), NRT_SUCCESS);
   EXPECT_EQ(nrt_sys_trace_config_set_capture_enabled_for_event_type(config, "gossip", true),
             NRT_INVALID);
+  EXPECT_THAT(nrt_open_last_error(),
+              HasSubstr("'gossip'; there are all, hardware, software, nrt_"));
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr(", numerical_err,"));
   for (const std::string& type : all) {
     ASSERT_EQ(nrt_sys_trace_config_set_capture_enabled_for_event_type(config, type.c_str(), false),
               NRT_SUCCESS);

@@ -26,6 +26,34 @@ TEST(EnvironmentTable, NamesTheNearestVariableOfOneThatNobodyReads) {
   EXPECT_TRUE(unknown_variables(nullptr).empty());
 }
 
+TEST(EnvironmentTable, SuggestsOnlyNamesThatItHasInEveryFamily) {
+  const std::pair<const char*, const char*> misses[] = {
+      {"NEURON_RT_LOG_LEVEL_FOO=INFO", "NEURON_RT_LOG_LEVEL_"},
+      {"NEURON_RT_LOG_LEVL=INFO", "NEURON_RT_LOG_LEVEL "},
+      {"NEURON_RT_PROFILE_BUF_XX_MB=1", "NEURON_RT_PROFILE_BUF_"},
+      {"NEURON_RT_DBG_DMA_PACKET_SIZE=1", "NEURON_RT_DBG_"},
+      {"NEURON_RT_ULTRASERVER_ID=1", "NEURON_RT_ULTRASERVER_"},
+      {"NEURON_OPEN_PROFILE_FILE=1", "NEURON_OPEN_PROFILE_FILES"},
+      {"NEURON_EMULATOR_FAULT=x", "NEURON_EMULATOR_FAULTS"},
+      {"NEURON_EMULATOR_MEM_LIMIT=x", "NEURON_EMULATOR_MEMORY_LIMIT"}};
+  for (const auto& [set, meant] : misses) {
+    const char* environment[] = {set, nullptr};
+    const auto sentences = unknown_variables(environment);
+    ASSERT_EQ(sentences.size(), 1u) << set;
+    EXPECT_THAT(sentences[0], HasSubstr(meant));
+    std::smatch found;
+    ASSERT_TRUE(std::regex_search(sentences[0], found, std::regex("is ([A-Z_0-9]+) meant")))
+        << sentences[0];
+    EXPECT_NE(find_variable(found[1].str()), nullptr) << sentences[0];
+  }
+}
+
+TEST(EnvironmentTable, SaysWhyAVariableHasNoEffect) {
+  for (const EnvironmentVariable& variable : environment_table()) {
+    EXPECT_EQ(variable.meaning.empty(), !variable.why_not.empty()) << variable.name;
+  }
+}
+
 TEST(EnvironmentTable, HasEveryVariableThatTheSourcesOfTheRuntimeRead) {
   std::set<std::string> read;
   const std::regex name("\"(NEURON_(RT|OPEN|EMULATOR)[A-Z_]*|NEURON_[A-Z_]+)\"");

@@ -94,6 +94,27 @@ TEST_F(Log, FollowsTheLevelOfTheComponent) {
   EXPECT_FALSE(log_enabled(LogComponent::kNrt, LogLevel::kQuiet));
 }
 
+TEST_F(Log, ShowsANoticeUnlessSomebodyHasChosenALevelWithoutWarnings) {
+  const auto shown = [](const char* level, const char* of_component) {
+    level == nullptr ? unsetenv("NEURON_RT_LOG_LEVEL") : setenv("NEURON_RT_LOG_LEVEL", level, 1);
+    of_component == nullptr ? unsetenv("NEURON_RT_LOG_LEVEL_TDRV")
+                            : setenv("NEURON_RT_LOG_LEVEL_TDRV", of_component, 1);
+    EXPECT_TRUE(configure_log());
+    testing::internal::CaptureStderr();
+    log_notice(LogComponent::kTdrv, "{} are lost", 3);
+    log_warning(LogComponent::kTdrv, "quiet");
+    const std::string text = testing::internal::GetCapturedStderr();
+    return text.find(" WARN TDRV 3 are lost\n") != std::string::npos;
+  };
+  EXPECT_TRUE(shown(nullptr, nullptr)) << "by default";
+  EXPECT_TRUE(shown("WARN", nullptr));
+  EXPECT_TRUE(shown("ERROR", "INFO"));
+  EXPECT_FALSE(shown("ERROR", nullptr));
+  EXPECT_FALSE(shown("QUIET", nullptr));
+  EXPECT_FALSE(shown(nullptr, "ERROR"));
+  EXPECT_FALSE(shown("INFO", "QUIET"));
+}
+
 TEST_F(Log, ReportsASettingThatItCannotReadAndUsesTheDefault) {
   setenv("NEURON_RT_LOG_LEVEL", "LOUD", 1);
   auto configured = configure_log();

@@ -146,7 +146,7 @@ TEST_F(LoadedVariables, OfTheScratchpadMoveWithIt) {
       std::vector<uint64_t>(loaded_->addresses().begin(), loaded_->addresses().end()));
   ASSERT_TRUE(rings);
   binding.rings = std::move(*rings);
-  ASSERT_TRUE(loaded_->make_ready(binding, false));
+  ASSERT_TRUE(loaded_->make_ready(binding, {}));
   EXPECT_EQ(word_at<uint64_t>(address(pointer)), address(first));
   EXPECT_EQ(word_at<uint64_t>(address(table)), address(pointer));
   EXPECT_EQ(word_at<uint64_t>(address(table) + 8), address(first));
@@ -155,7 +155,7 @@ TEST_F(LoadedVariables, OfTheScratchpadMoveWithIt) {
   // What nothing has moved is not written again.
   const size_t copies = machine_.state.count(NEURON_IOCTL_MEM_BUF_ZEROCOPY64);
   core_->current_model = nullptr;
-  ASSERT_TRUE(loaded_->make_ready(binding, false));
+  ASSERT_TRUE(loaded_->make_ready(binding, {}));
   EXPECT_EQ(machine_.state.count(NEURON_IOCTL_MEM_BUF_ZEROCOPY64), copies);
   loaded_->retire();
   EXPECT_EQ(core_->scratchpad.size(), 128ull << 20) << "the other still has it";

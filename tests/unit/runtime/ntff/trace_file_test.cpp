@@ -10,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <tuple>
 
 #include "tests/support/files.h"
 
@@ -194,6 +195,97 @@ TEST_F(TraceFile, NoticesEveryDamagedByteOfAChunk) {
     damaged[at] = static_cast<char>(damaged[at] ^ 0x40);
     EXPECT_THAT(error_of(folder_.write("damaged", damaged)), HasSubstr("is damaged")) << at;
   }
+}
+
+// Whatever the readers find instead, they do not find other chunks.
+TEST_F(TraceFile, NoticesEveryBitOfAHeaderThatIsTurnedOver) {
+  write();
+  const std::string whole = test::read_file(path_);
+  const auto read = [&](const std::string& path) {
+    std::vector<std::tuple<ChunkKind, uint32_t, uint32_t, std::string>> chunks;
+    auto file = TraceFileReader::open(path);
+    bool good = file.has_value();
+    while (good) {
+      auto chunk = file->next();
+      good = chunk.has_value();
+      if (!good || !*chunk) break;
+      chunks.emplace_back((*chunk)->kind, (*chunk)->place.part, (*chunk)->place.index,
+                          (*chunk)->text());
+    }
+    return std::pair(good, chunks);
+  };
+  const auto [sound, chunks] = read(path_);
+  ASSERT_TRUE(sound);
+  ASSERT_EQ(chunks.size(), 4u);
+  std::vector<size_t> headers = {0};  // that of the file, and those of chunks
+  auto file = TraceFileReader::open(path_);
+  for (;;) {
+    auto found = file->find(UINT32_MAX);
+    ASSERT_TRUE(found);
+    if (!*found) break;
+    headers.push_back((*found)->at);
+  }
+  ASSERT_EQ(headers.size(), 5u);
+  for (const size_t header : headers) {
+    for (size_t bit = 0; bit < size_t{32} * 8; ++bit) {
+      std::string damaged = whole;
+      damaged[header + bit / 8] = static_cast<char>(damaged[header + bit / 8] ^ 1 << bit % 8);
+      const auto [good, found] = read(folder_.write("damaged", damaged));
+      EXPECT_TRUE(!good || found == chunks) << "bit " << bit << " of the header at " << header;
+      // One who passes over the contents notices it, too.
+      auto passing = TraceFileReader::open(folder_.path("damaged"));
+      while (passing && header != 0) {
+        auto next = passing->find(only(ChunkKind::kEnd));
+        if (!next) break;
+        ASSERT_TRUE(*next) << "bit " << bit << " of the header at " << header;
+      }
+    }
+  }
+}
+
+TEST_F(TraceFile, OfAnEarlierVersionIsReadWithoutChecksumsOfHeaders) {
+  write();
+  std::string older = test::read_file(path_);
+  auto file = TraceFileReader::open(path_);
+  std::vector<size_t> headers;
+  for (;;) {
+    auto found = file->find(UINT32_MAX);
+    ASSERT_TRUE(found);
+    if (!*found) break;
+    headers.push_back((*found)->at);
+  }
+  older[8] = 2;
+  for (const size_t header : headers) older.replace(header + 20, 4, 4, '\0');
+  EXPECT_EQ(error_of(folder_.write("older", older)), "");
+  older[headers[1] + 20] = 1;
+  EXPECT_THAT(error_of(folder_.write("older", older)), HasSubstr("is damaged"));
+}
+
+// Somebody may read it, or kill this process.
+TEST_F(TraceFile, HasWholeExecutionsSoonAfterTheyAreWritten) {
+  auto file = TraceFileWriter::create(path_);
+  ASSERT_TRUE(file);
+  const auto executions = [&] {
+    size_t count = 0;
+    auto read = TraceFileReader::open(path_);
+    EXPECT_TRUE(read);
+    for (;;) {
+      auto found = read->find(only(ChunkKind::kExecution));
+      EXPECT_TRUE(found);
+      if (!found || !*found) return count;
+      ++count;
+    }
+  };
+  ASSERT_TRUE(file->write(ChunkKind::kExecution, {}, "{}"));
+  EXPECT_EQ(executions(), 1u) << "the first one at once";
+  ASSERT_TRUE(file->write(ChunkKind::kEntries, {}, noise(1000)));
+  const auto begin = std::chrono::steady_clock::now();
+  size_t written = 1;
+  while (executions() == 1 && std::chrono::steady_clock::now() - begin < std::chrono::minutes(1)) {
+    ASSERT_TRUE(file->write(ChunkKind::kExecution, {}, "{}"));
+    ++written;
+  }
+  EXPECT_EQ(executions(), written);
 }
 
 TEST_F(TraceFile, HasOneWriterAtATimeUnderAllOfItsNames) {

@@ -7,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <regex>
+#include <thread>
 
 #include "tests/support/sanitized.h"
 
@@ -61,6 +63,94 @@ std::string type_of(const std::string& event) {
   std::smatch found;
   std::regex_search(event, found, std::regex("\"event_type\":\"([a-z_]*)\",\"phase\":\"(st.*?)\""));
   return found[1].str() + " " + found[2].str();
+}
+
+// Who takes a million events lets those who add some go on.
+TEST(SystemTrace, EventsAreAddedWhileOthersBecomeText) {
+  SystemTrace trace;
+  ASSERT_TRUE(trace.start({}));
+  constexpr uint64_t kEvents = 200'000;
+  for (uint64_t n = 0; n < kEvents; ++n) {
+    trace.add(TraceEvent::kTensorRead, true, {.id = n, .name = "tensor", .host_ns = 1});
+  }
+  std::atomic<bool> done{false};
+  std::string text;
+  std::thread taker([&] {
+    text = trace.take(std::nullopt, UINT64_MAX);
+    done = true;
+  });
+  uint64_t added = 0;
+  while (!done) {
+    trace.add(TraceEvent::kTensorWrite, true, {.id = kEvents + added, .name = "w", .host_ns = 1});
+    ++added;
+    std::this_thread::yield();
+  }
+  taker.join();
+  // With the lock held all the time it is one or none.
+  EXPECT_GT(added, 20u);
+  const std::string rest = trace.take(std::nullopt, UINT64_MAX);
+  const auto count = [](const std::string& all, const char* type) {
+    uint64_t events = 0;
+    for (size_t at = 0; (at = all.find(type, at)) != std::string::npos; ++at) ++events;
+    return events;
+  };
+  EXPECT_EQ(count(text, "\"nrt_tensor_read\""), kEvents);
+  EXPECT_EQ(count(text, "\"nrt_tensor_write\"") + count(rest, "\"nrt_tensor_write\""), added)
+      << "each event once";
+  ASSERT_TRUE(trace.stop());
+}
+
+// Those of the original's documents, with what this runtime makes of them.
+TEST(SystemTrace, KnowsEveryDocumentedNameInEveryForm) {
+  for (const char* name : {"nrt_execute",
+                           "nrt_model_submit",
+                           "nrt_load",
+                           "nrt_tensor_read",
+                           "nrt_tensor_write",
+                           "nrt_tensor_allocate",
+                           "nrt_tensor_free",
+                           "kbl_exec_pre",
+                           "kbl_exec_post",
+                           "kbl_exec_wait",
+                           "dmem_buf_copyin",
+                           "dmem_buf_copyout",
+                           "nrt_dma_mem_alloc",
+                           "nrt_dma_mem_dealloc",
+                           "nrt_async_sema_wait",
+                           "numerical_err",
+                           "nc_exec_running",
+                           "nrta_execute_schedule",
+                           "cc_running",
+                           "cc_exec_barrier",
+                           "tensor_block_while_exec",
+                           "nrt_model_switch",
+                           "nc_model_switch",
+                           "nrt_profile_add_node_info",
+                           "timestamp_sync_point",
+                           "hw_notify",
+                           "notification_consume_errors",
+                           "model_load",
+                           "runtime_execute",
+                           "hardware",
+                           "software",
+                           "all"}) {
+    for (const char* form : {"{}", "^{}", " {}", " ^{} ", "\t^ {}"}) {
+      std::string text = form;
+      text.replace(text.find("{}"), 2, name);
+      SystemTraceSettings settings;
+      EXPECT_TRUE(settings.enable(text, true)) << text;
+    }
+  }
+  SystemTraceSettings settings;
+  for (const char* name : {"", " ", "^", " ^ ", "nrt_execut", "nrt execute"}) {
+    EXPECT_FALSE(settings.enable(name, true)) << name;
+  }
+  EXPECT_TRUE(settings.events.all()) << "what is not known changes nothing";
+  ASSERT_TRUE(settings.enable(" ^nrt_load", true));
+  EXPECT_EQ(settings.events.count(), kTraceEvents - 1);
+  for (const AbsentEventName& absent : absent_event_names()) {
+    for (const TraceEventName& event : trace_event_names()) EXPECT_STRNE(event.name, absent.name);
+  }
 }
 
 TEST(SystemTrace, ALaunchHasItsEventsInTheirOrderOnBothClocks) {

@@ -58,6 +58,8 @@ TEST(Configuration, OfAnEmptyEnvironmentIsTheDocumentedOne) {
   EXPECT_FALSE(configuration->validate_hash);
   EXPECT_TRUE(configuration->reset_cores);
   EXPECT_FALSE(configuration->fail_on_nan);
+  EXPECT_FALSE(configuration->stochastic_rounding);
+  EXPECT_FALSE(configuration->rounding_seed);
   EXPECT_EQ(configuration->async_queue_depth, 1024u);
   EXPECT_EQ(configuration->process_tag, "");
   EXPECT_EQ(configuration->collectives_timeout_s, 60u);
@@ -72,6 +74,8 @@ TEST(Configuration, EveryVariableHasItsField) {
                                  {"NEURON_RT_VALIDATE_HASH", "yes"},
                                  {"NEURON_RT_RESET_CORES", "0"},
                                  {"NEURON_FAIL_ON_NAN", "on"},
+                                 {"NEURON_RT_STOCHASTIC_ROUNDING_EN", "true"},
+                                 {"NEURON_RT_STOCHASTIC_ROUNDING_SEED", "77"},
                                  {"NEURON_OPEN_ASYNC_QUEUE_DEPTH", "5"},
                                  {"NEURON_PROCESS_TAG", "night"},
                                  {"NEURON_OPEN_COLLECTIVES_TIMEOUT", "1"},
@@ -85,10 +89,20 @@ TEST(Configuration, EveryVariableHasItsField) {
   EXPECT_TRUE(configuration->validate_hash);
   EXPECT_FALSE(configuration->reset_cores);
   EXPECT_TRUE(configuration->fail_on_nan);
+  EXPECT_TRUE(configuration->stochastic_rounding);
+  EXPECT_EQ(configuration->rounding_seed, 77u);
   EXPECT_EQ(configuration->async_queue_depth, 8u) << "rounded up to a power of two";
   EXPECT_EQ(configuration->process_tag, "night");
   EXPECT_EQ(configuration->collectives_timeout_s, 1u);
   EXPECT_EQ(configuration->root, "10.0.0.1:99");
+}
+
+TEST(Configuration, CriticalNumericalErrorsFailAsNaNsDo) {
+  for (const auto& [value, fails] :
+       {std::pair{"critical", true}, {"CRITICAL", true}, {"off", false}, {"", false}}) {
+    const Settings settings(Values{{"NEURON_RT_NUMERICAL_ERRORS_VERBOSITY", value}});
+    EXPECT_EQ(read_configuration()->fail_on_nan, fails) << value;
+  }
 }
 
 TEST(Configuration, AnExecutionTimeoutOfZeroIsTheDefault) {
