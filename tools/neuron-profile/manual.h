@@ -35,7 +35,9 @@ json :: Every instruction, transfer and change of a semaphore. Times are nanosec
 instruction; those of the runtime's set-up before it are negative.
 
 html :: One page for a browser, with the timeline and the critical path in it; it needs no server and no
-network. `--html` is short for it. The file is profile.html unless `--output-file` names another.
+network. A region that is marked by dragging with Shift has a table of what was active in it, and stands in the
+page's address (#region=FROM,TO in nanoseconds). `--html` is short for it. The file is profile.html unless
+`--output-file` names another.
 
 perfetto :: A trace for ui.perfetto.dev, by default ntff.pftrace. Events of the program are on a clock of their
 own, number 64, which counts from its first instruction; those of the runtime's set-up before it, which have tracks
