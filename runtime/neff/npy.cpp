@@ -10,8 +10,6 @@
 #include "runtime/neff/text.h"
 
 namespace neuron::neff {
-
-using base::load_little;
 using runtime::fail;
 using runtime::Result;
 

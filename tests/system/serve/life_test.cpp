@@ -15,7 +15,6 @@ namespace neuron::serve_test {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 const char* const kInfer = "/v1/models/digits/infer";
 
