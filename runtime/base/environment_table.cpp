@@ -164,7 +164,7 @@ constexpr EnvironmentVariable kTable[] = {
     {"NEURON_RT_ONE_THREAD_PER_CORE", "", "", kNoEffect,
      "threads of this runtime run where the system puts them"},
     {"NEURON_RT_RANKS_PER_NETWORK_PROXY", "", "", kNoEffect,
-     "each rank has a network proxy of its own"},
+     "one thread of the process serves the network proxies of all its ranks"},
     {"NEURON_RT_GPSIMD_STDOUT_QUEUE_SIZE_BYTES", "", "", kNoEffect,
      "no C++ of custom operators runs here, and nothing prints"},
     {"NEURON_RT_ULTRASERVER_MODE", "", "", kNoEffect, "the driver says which devices there are"},

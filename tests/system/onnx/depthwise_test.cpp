@@ -3,14 +3,10 @@
 // reference, the same bits at every level, and no descriptor for each element.
 #include <gtest/gtest.h>
 
-#include <random>
+#include <vector>
 
+#include "tests/system/onnx/device_test.h"
 #include "tests/unit/tools/compiler/onnx/model_writer.h"
-#include "tools/compiler/lowering/lower.h"
-#include "tools/compiler/onnx/importer.h"
-#include "tools/execution/session.h"
-#include "tools/neuron-compile/check/comparison.h"
-#include "tools/neuron-compile/check/device_run.h"
 
 namespace neuron::compile {
 namespace {
@@ -20,46 +16,22 @@ struct Layer {
   double most_us;  // on trn1
 };
 
-std::vector<float> numbers(size_t count, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<float> values(count);
-  for (float& value : values) value = static_cast<float>(random() / 2147483648.0 - 1);
-  return values;
-}
-
 std::vector<uint8_t> model(const Layer& layer) {
   onnx::ModelWriter writer;
   writer.input("x", {1, layer.channels, layer.height, layer.width});
   const auto count = static_cast<size_t>(layer.channels * layer.kernel * layer.kernel);
-  writer.constant("w", {layer.channels, 1, layer.kernel, layer.kernel}, numbers(count, 3));
+  writer.constant("w", {layer.channels, 1, layer.kernel, layer.kernel},
+                  seeded_numbers(count, 1, 3));
   auto& node = writer.node("Conv", {"x", "w"}, {"y"});
-  const auto integers = [&node](const char* name, const std::vector<int64_t>& values) {
-    auto* attribute = node.add_attribute();
-    attribute->set_name(name);
-    for (const int64_t value : values) attribute->add_ints(value);
-  };
   const int64_t border = layer.kernel / 2;
-  integers("strides", {layer.stride, layer.stride});
-  integers("pads", {border, border, border, border});
-  auto* group = node.add_attribute();
-  group->set_name("group");
-  group->set_i(layer.channels);
+  onnx::ModelWriter::attribute(node, "strides", {layer.stride, layer.stride});
+  onnx::ModelWriter::attribute(node, "pads", {border, border, border, border});
+  onnx::ModelWriter::attribute(node, "group", layer.channels);
   writer.output("y");
   return writer.bytes();
 }
 
-class DepthwiseLayers : public testing::Test {
- protected:
-  void SetUp() override {
-    setenv("NEURON_EMULATOR", "trn1.2xlarge", 1);
-    auto session = execution::Session::open(1);
-    ASSERT_TRUE(session) << session.error().sentence;
-    session_ = std::move(*session);
-  }
-
- private:
-  std::unique_ptr<execution::Session> session_;
-};
+class DepthwiseLayers : public DeviceTest {};
 
 TEST_F(DepthwiseLayers,
        HaveTheReferencesValuesTheSameBitsAtEveryLevelAndTakeNoLongerThanTheirBounds) {
@@ -71,27 +43,10 @@ TEST_F(DepthwiseLayers,
   for (const Layer& layer : layers) {
     SCOPED_TRACE(testing::Message()
                  << layer.channels << " channels of " << layer.height << " x " << layer.width);
-    auto imported = onnx::import_model(model(layer), "model", ".", {});
-    ASSERT_TRUE(imported) << imported.error().sentence;
-    ASSERT_TRUE(imported->refusals.empty()) << imported->refusals[0].sentence;
-    const graph::Shape shape = {1, layer.channels, layer.height, layer.width};
-    const std::vector<float> values = numbers(static_cast<size_t>(graph::elements_of(shape)), 4);
-    const auto input = std::make_shared<const graph::Tensor>(
-        graph::Tensor::of_reals(graph::Type::kF32, shape, {values.begin(), values.end()}));
-    const auto expected = graph::evaluate(imported->graph, {input});
-    std::vector<double> before;
-    for (const int level : {0, 2}) {
-      auto lowered = lowering::lower(imported->graph, {.level = level});
-      ASSERT_TRUE(lowered) << lowered.error().sentence;
-      auto run = run_on_device(lowered->neff, imported->graph, {input}, true);
-      ASSERT_TRUE(run) << run.error().sentence;
-      EXPECT_EQ(difference(*run->outputs[0], *expected[0], {1e-6, 0, 1e-6}), "");
-      if (level > 0) {
-        EXPECT_EQ(run->outputs[0]->reals, before);
-        EXPECT_LE(run->device_us, layer.most_us);
-      }
-      before = run->outputs[0]->reals;
-    }
+    double us = 0;
+    expect_reference_and_equal_bits(model(layer), {1, layer.channels, layer.height, layer.width},
+                                    {1e-6, 0, 1e-6}, us);
+    EXPECT_LE(us, layer.most_us);
   }
 }
 

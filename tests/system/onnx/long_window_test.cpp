@@ -3,14 +3,10 @@
 // Their parts see the same image, shifted; with and without it in SBUF the bits are the same.
 #include <gtest/gtest.h>
 
-#include <random>
+#include <vector>
 
+#include "tests/system/onnx/device_test.h"
 #include "tests/unit/tools/compiler/onnx/model_writer.h"
-#include "tools/compiler/lowering/lower.h"
-#include "tools/compiler/onnx/importer.h"
-#include "tools/execution/session.h"
-#include "tools/neuron-compile/check/comparison.h"
-#include "tools/neuron-compile/check/device_run.h"
 
 namespace neuron::compile {
 namespace {
@@ -19,43 +15,20 @@ struct Window {
   int64_t images, channels, length, kernel, outputs, stride, dilation, before, after;
 };
 
-std::vector<float> numbers(size_t count, double size, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<float> values(count);
-  for (float& value : values) value = static_cast<float>((random() / 2147483648.0 - 1) * size);
-  return values;
-}
-
 std::vector<uint8_t> model(const Window& w) {
   onnx::ModelWriter writer;
   writer.input("x", {w.images, w.channels, w.length});
   const auto count = static_cast<size_t>(w.outputs * w.channels * w.kernel);
-  writer.constant("w", {w.outputs, w.channels, w.kernel}, numbers(count, 0.1, 3));
+  writer.constant("w", {w.outputs, w.channels, w.kernel}, seeded_numbers(count, 0.1, 3));
   auto& node = writer.node("Conv", {"x", "w"}, {"y"});
-  const auto integers = [&node](const char* name, const std::vector<int64_t>& values) {
-    auto* attribute = node.add_attribute();
-    attribute->set_name(name);
-    for (const int64_t value : values) attribute->add_ints(value);
-  };
-  integers("strides", {w.stride});
-  integers("dilations", {w.dilation});
-  integers("pads", {w.before, w.after});
+  onnx::ModelWriter::attribute(node, "strides", std::vector<int64_t>{w.stride});
+  onnx::ModelWriter::attribute(node, "dilations", std::vector<int64_t>{w.dilation});
+  onnx::ModelWriter::attribute(node, "pads", {w.before, w.after});
   writer.output("y");
   return writer.bytes();
 }
 
-class LongWindows : public testing::Test {
- protected:
-  void SetUp() override {
-    setenv("NEURON_EMULATOR", "trn1.2xlarge", 1);
-    auto session = execution::Session::open(1);
-    ASSERT_TRUE(session) << session.error().sentence;
-    session_ = std::move(*session);
-  }
-
- private:
-  std::unique_ptr<execution::Session> session_;
-};
+class LongWindows : public DeviceTest {};
 
 TEST_F(LongWindows, AreMultipliedInPartsWithTheValuesOfTheReferenceAndTheSameBitsAtEveryLevel) {
   const Window windows[] = {
@@ -66,27 +39,9 @@ TEST_F(LongWindows, AreMultipliedInPartsWithTheValuesOfTheReferenceAndTheSameBit
   };
   for (const Window& window : windows) {
     SCOPED_TRACE(testing::Message() << window.channels << " channels, kernel " << window.kernel);
-    auto imported = onnx::import_model(model(window), "model", ".", {});
-    ASSERT_TRUE(imported) << imported.error().sentence;
-    ASSERT_TRUE(imported->refusals.empty()) << imported->refusals[0].sentence;
-    const std::vector<float> values =
-        numbers(static_cast<size_t>(window.images * window.channels * window.length), 1, 4);
-    const auto input = std::make_shared<const graph::Tensor>(
-        graph::Tensor::of_reals(graph::Type::kF32, {window.images, window.channels, window.length},
-                                {values.begin(), values.end()}));
-    const auto expected = graph::evaluate(imported->graph, {input});
-    std::vector<double> before;
-    for (const int level : {0, 2}) {
-      auto lowered = lowering::lower(imported->graph, {.level = level});
-      ASSERT_TRUE(lowered) << lowered.error().sentence;
-      auto run = run_on_device(lowered->neff, imported->graph, {input});
-      ASSERT_TRUE(run) << run.error().sentence;
-      EXPECT_EQ(difference(*run->outputs[0], *expected[0], {1e-7, 0, 1e-6}), "");
-      if (level > 0) {
-        EXPECT_EQ(run->outputs[0]->reals, before);
-      }
-      before = run->outputs[0]->reals;
-    }
+    double us = 0;
+    expect_reference_and_equal_bits(model(window), {window.images, window.channels, window.length},
+                                    {1e-7, 0, 1e-6}, us);
   }
 }
 

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/system/onnx/device_test.h"
 #include "tests/unit/tools/compiler/onnx/model_writer.h"
 #include "tools/compiler/lowering/lower.h"
 #include "tools/compiler/onnx/importer.h"
-#include "tools/execution/session.h"
 #include "tools/neuron-compile/check/device_run.h"
 
 namespace neuron::compile {
@@ -18,15 +18,8 @@ namespace {
 using onnx::ModelWriter;
 using Sizes = std::vector<int64_t>;
 
-class Transposes : public testing::Test {
+class Transposes : public DeviceTest {
  protected:
-  void SetUp() override {
-    setenv("NEURON_EMULATOR", "trn1.2xlarge", 1);
-    auto session = execution::Session::open(1);
-    ASSERT_TRUE(session) << session.error().sentence;
-    session_ = std::move(*session);
-  }
-
   // The only output for this input, at this level; its model time in `us`.
   static graph::Tensor run(const ModelWriter& writer, const graph::Tensor& input, int level,
                            double* us = nullptr) {
@@ -45,9 +38,7 @@ class Transposes : public testing::Test {
     ModelWriter writer;
     writer.input("x", shape, type);
     auto& node = writer.node("Transpose", {"x"}, {"y"});
-    auto* attribute = node.add_attribute();
-    attribute->set_name("perm");
-    for (const int64_t axis : order) attribute->add_ints(axis);
+    ModelWriter::attribute(node, "perm", order);
     writer.output("y");
     return writer;
   }
@@ -64,9 +55,6 @@ class Transposes : public testing::Test {
     }
     return from;
   }
-
- private:
-  std::unique_ptr<execution::Session> session_;
 };
 
 TEST_F(Transposes, PutEveryElementWhereItBelongs) {

@@ -55,6 +55,13 @@ class ModelWriter {
     attribute->set_type(2);  // a whole number; other runtimes want to be told
     attribute->set_i(value);
   }
+  static void attribute(file::NodeData& node, const std::string& name,
+                        const std::vector<int64_t>& values) {
+    file::AttributeData* attribute = node.add_attribute();
+    attribute->set_name(name);
+    attribute->set_type(7);  // whole numbers
+    for (const int64_t value : values) attribute->add_ints(value);
+  }
   std::vector<uint8_t> bytes() const {
     const std::string text = model_.SerializeAsString();
     return {text.begin(), text.end()};
