@@ -60,7 +60,8 @@ class ThreadTeam final : public Team {
   bool stop(std::chrono::milliseconds patience) override {
     threads_->abort();
     if (threads_->ended(patience)) return true;
-    threads_.release();  // A thread that does not end cannot be destroyed; the process ends.
+    // A thread that does not end cannot be destroyed; the process ends.
+    (void)threads_.release();
     return false;
   }
 
