@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
 
 #include "tools/common/command_line.h"
@@ -57,7 +58,7 @@ int print(const neuron::runtime::Result<Shown>& shown) {
 
 // What of capture is no wish yet.
 struct CaptureLine {
-  bool no_profile = false, list_event_types = false;
+  bool no_profile = false, list_event_types = false, open = false;
   uint32_t all_workers = 0, first_worker = 0;
   std::string type = "profile", mode = "sync";
 };
@@ -87,7 +88,12 @@ tools::Command declare_capture(tools::CommandLine& line, CaptureWishes& wishes, 
               "how executions follow each other; here one always ends before the next begins")
       .one_of({"sync", "async", "async-wait"})
       .with_default();
-  capture.flag("--disable-profile", more.no_profile, "execute only");
+  const tools::Option no_profile =
+      capture.flag("--disable-profile", more.no_profile, "execute only");
+  capture
+      .flag("--open", more.open,
+            "show the page of the (first) profile in a browser; it is written beside the profile")
+      .excludes(no_profile);
   capture.flag("--fail-on-loss", wishes.fail_on_loss, "fail if a profile lacks events");
   capture.flag("--ignore-exec-errors", wishes.ignore_errors, "go on after an execution that fails");
   capture.flag("--save-output", wishes.save_outputs, "write each output to a file of its name");
@@ -148,6 +154,7 @@ tools::Command declare_view(tools::CommandLine& line, ViewWishes& wishes) {
       .between(1u, UINT32_MAX);
   view.option("--core", wishes.part, "which physical core of the virtual one").with_default();
   view.flag("--html", wishes.page, "short for --output-format html").excludes(format);
+  view.flag("--open", wishes.open, "show the page of --html in a browser");
   view.flag("--json-pretty-print", wishes.pretty, "JSON of summary-json on several lines");
   view.flag("--show-perfetto-flows", wishes.flows,
             "arrows in the trace of Perfetto: what started or awaited what");
@@ -244,6 +251,15 @@ int list_event_types() {
   return tools::print_output(kName, text) ? tools::kDone : tools::kFailed;
 }
 
+// Writes the page beside the profile.
+int show_page_of(const std::string& profile) {
+  ViewWishes wishes;
+  wishes.session = profile;
+  wishes.page = wishes.open = true;
+  wishes.file = std::filesystem::path(profile).replace_extension(".html").string();
+  return print(view(wishes, tools::style_of(1, tools::ColorMode::kNever)));
+}
+
 int run_capture(CaptureWishes& wishes, const CaptureLine& more) {
   if (more.list_event_types) return list_event_types();
   if (const std::string against = settle_capture(wishes, more); !against.empty()) {
@@ -261,7 +277,9 @@ int run_capture(CaptureWishes& wishes, const CaptureLine& more) {
   for (const std::string& file : done->files) text += "wrote " + file + "\n";
   say(done->losses);
   const bool printed = tools::print_output(kName, text);
-  return printed && (done->losses.empty() || !wishes.fail_on_loss) ? tools::kDone : tools::kFailed;
+  const int shown = more.open ? show_page_of(done->files.front()) : tools::kDone;
+  const bool whole = done->losses.empty() || !wishes.fail_on_loss;
+  return printed && whole ? shown : tools::kFailed;
 }
 
 // A sentence against options that mean nothing together. Settles the format.
@@ -283,6 +301,9 @@ std::string settle_view(const tools::Command& view, ViewWishes& wishes) {
   }
   if (wishes.flows && format != "perfetto") {
     return of("--show-perfetto-flows", "--output-format perfetto");
+  }
+  if (wishes.open && (format != "html" || wishes.file == "-")) {
+    return of("--open", "--html, and of a page in a file");
   }
   if (session && (view.given("--execution") || view.given("--core"))) {
     return of("--execution, like --core,", "a profile, and --session-dir names a session");

@@ -37,7 +37,8 @@ instruction; those of the runtime's set-up before it are negative.
 html :: One page for a browser, with the timeline and the critical path in it; it needs no server and no
 network. A region that is marked by dragging with Shift has a table of what was active in it, and stands in the
 page's address (#region=FROM,TO in nanoseconds). `--html` is short for it. The file is profile.html unless
-`--output-file` names another.
+`--output-file` names another. With `--open`, xdg-open(1) or else sensible-browser(1) shows it; `capture --open` writes
+the page beside the profile, and shows it.
 
 perfetto :: A trace for ui.perfetto.dev, by default ntff.pftrace. Events of the program are on a clock of their
 own, number 64, which counts from its first instruction; those of the runtime's set-up before it, which have tracks
@@ -99,6 +100,7 @@ there.)"}},
                       {"NEURON_RT_VISIBLE_CORES", "the cores of which the first ones are used"},
                       tools::kNoColorVariable},
       .examples = {{"neuron-profile capture -n model.neff", "one execution, into profile.ntff"},
+                   {"neuron-profile capture -n model.neff --open", "and its timeline in a browser"},
                    {"neuron-profile view -s profile.ntff", "what limits it"},
                    {"neuron-profile capture -n model.neff --num-exec 3 --profile-nth-exec 3",
                     "the third execution, into profile_exec_3.ntff"},

@@ -10,6 +10,7 @@
 #include "runtime/neff/header.h"
 #include "tools/common/progress_bar.h"
 #include "tools/neuron-profile/analysis/summary.h"
+#include "tools/neuron-profile/browser.h"
 #include "tools/neuron-profile/output/comparison.h"
 #include "tools/neuron-profile/output/detail.h"
 #include "tools/neuron-profile/output/page.h"
@@ -165,6 +166,14 @@ Profile::Watcher watcher_of(tools::ProgressBar& bar) {
   return [&bar](uint64_t at, uint64_t size) { bar.show(at, size); };
 }
 
+// A page that nobody can open here has been written nevertheless.
+void open_page(const std::string& file, Shown& shown) {
+  const Result<void> opened = show_in_browser(file);
+  if (opened) return;
+  shown.warnings += opened.error().sentence + "\n";
+  shown.good = false;
+}
+
 Result<Shown> view_session(const ViewWishes& wishes) {
   // The report, which is of a profile, is what a user gets who asks for nothing.
   if (wishes.format != "parquet" && wishes.format != "db" && wishes.format != "report") {
@@ -213,6 +222,7 @@ Result<Shown> view(const ViewWishes& wishes, const tools::Style& style) {
     }
     NEURON_CHECK(format->write(profile, target, wishes, sink));
     if (file != "-") shown.text = "wrote " + file + "\n";
+    if (wishes.open) open_page(file, shown);
     return shown;
   }
   if (wishes.format == "parquet" || wishes.format == "db") {

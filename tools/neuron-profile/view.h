@@ -30,6 +30,7 @@ struct ViewWishes {
   uint32_t part = 0;
   bool pretty = false;
   bool page = false;                                         // html, whatever `format` is
+  bool open = false;                                         // show the page in a browser
   bool flows = false;                                        // arrows in the trace of Perfetto
   bool leave_out_system = false, leave_out_devices = false;  // of a session
   std::vector<std::string> cores, events, instances;         // of its events; empty: all

@@ -318,6 +318,29 @@ TEST_F(ProfileProgram, WhatTheReportPromisesForAttentionIsWhatLongerRowsBring) {
   }
 }
 
+// The program that opens files on a desktop is one of the test's own.
+TEST_F(ProfileProgram, CaptureOpensThePageInABrowserAndSaysWhereItIsIfNoneDoes) {
+  folder_.write("add.neff", test::read_file(test::built("neff/tensor_add.neff")));
+  folder_.write("bin/xdg-open", "#!/bin/sh\n[ -s \"$1\" ] && echo \"$1\" >opened\nexit $STATUS\n");
+  folder_.write("none/empty", "");
+  const std::string capture = kProgram + " capture -n add.neff -s p.ntff --open";
+  Said said = shell("chmod +x bin/xdg-open; PATH=$PWD/bin:$PATH STATUS=0 " + capture);
+  EXPECT_EQ(said.ending, 0) << said.error;
+  EXPECT_EQ(said.out, "wrote p.ntff\nwrote p.html\n");
+  EXPECT_EQ(folder_.read("opened"), folder_.path("p.html") + "\n");
+  said = shell("PATH=$PWD/bin STATUS=3 " + capture);
+  EXPECT_EQ(said.ending, 1);
+  EXPECT_THAT(said.error,
+              HasSubstr("xdg-open ended with status 3; sensible-browser: No such file"));
+  EXPECT_THAT(said.error, HasSubstr("open '" + folder_.path("p.html") + "' in one by hand"));
+  said = shell("PATH=$PWD/none " + kProgram + " view -s p.ntff --html --open");
+  EXPECT_EQ(said.ending, 1);
+  EXPECT_EQ(said.out, "wrote profile.html\n");
+  EXPECT_THAT(said.error, HasSubstr("no browser shows the page (xdg-open: No such file"));
+  EXPECT_EQ(run("view -s p.ntff --open").ending, 2);
+  EXPECT_EQ(run("view -s p.ntff --html --output-file - --open").ending, 2);
+}
+
 TEST_F(ProfileProgram, ThePageShowsTheTimelineInABrowserWithoutANetwork) {
   capture();
   ASSERT_EQ(run("view -s p.ntff --html").out, "wrote profile.html\n");
