@@ -24,28 +24,34 @@ class Maker {
  public:
   explicit Maker(const std::vector<uint32_t>& numbers) : b_("random"), numbers_(numbers) {}
 
-  graph::Graph make() {
+  graph::Graph make(size_t most) {
     reals_.push_back(b_.input("x0", Type::kF32, shape_of(next())));
     reals_.push_back(b_.input("x1", Type::kF32, shape_of(next())));
     wholes_.push_back(b_.input("x2", Type::kI32, shape_of(next())));
     inputs_ = reals_;
+    made_ = {reals_[0], reals_[1], wholes_[0]};
     // What a shrunken list has not is 0.
-    while (at_ < numbers_.size()) {
+    while (at_ < numbers_.size() && nodes() < most) {
       b_.clear();
       operation(next());
       at_ = (at_ + 3) / 4 * 4;
     }
     b_.clear();
-    size_t outputs = 0;
-    const auto leave = [&](Value value) { b_.output("y" + std::to_string(outputs++), value); };
-    // The last ones, and one that others have read since.
-    leave(reals_.back());
-    if (reals_.size() > 4) leave(reals_[reals_.size() / 2]);
-    if (wholes_.size() > 1) leave(wholes_.back());
-    return b_.finish();
+    graph::Graph graph = b_.finish();
+    std::vector<bool> read(graph.nodes.size());
+    for (const graph::Node& node : graph.nodes) {
+      for (const Value operand : node.operands) read[static_cast<size_t>(operand)] = true;
+    }
+    for (const Value value : made_) {
+      if (read[static_cast<size_t>(value)]) continue;
+      graph.outputs.push_back({"y" + std::to_string(graph.outputs.size()), value});
+      read[static_cast<size_t>(value)] = true;  // an operation may give what another one gave
+    }
+    return graph;
   }
 
  private:
+  size_t nodes() const { return static_cast<size_t>(made_.back()) + 1; }
   uint32_t next() { return at_ < numbers_.size() ? numbers_[at_++] : (++at_, 0u); }
   static int64_t pick_size(uint32_t number) { return kSizes[number % std::size(kSizes)]; }
 
@@ -85,6 +91,7 @@ class Maker {
     const int64_t elements = graph::elements_of(b_.shape(value));
     if (elements == 0 || elements > kMostElements || b_.rank(value) > 7) return;
     (b_.type(value) == Type::kI32 ? wholes_ : reals_).push_back(value);
+    made_.push_back(value);
   }
   Value tame(Value value) { return b_.map(Function::kTanh, value); }
   int64_t axis(Value x) { return b_.rank(x) == 0 ? 0 : next() % static_cast<uint32_t>(b_.rank(x)); }
@@ -369,11 +376,14 @@ class Maker {
   const std::vector<uint32_t>& numbers_;
   size_t at_ = 0;
   std::vector<Value> reals_, wholes_, inputs_;
+  std::vector<Value> made_;  // real and whole ones
 };
 
 }  // namespace
 
-graph::Graph random_graph(const std::vector<uint32_t>& numbers) { return Maker(numbers).make(); }
+graph::Graph random_graph(const std::vector<uint32_t>& numbers, size_t most) {
+  return Maker(numbers).make(most);
+}
 
 std::vector<graph::SharedTensor> random_inputs(const graph::Graph& graph) {
   std::vector<graph::SharedTensor> list;
