@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <optional>
 
 namespace neuron::lowering {
@@ -27,6 +28,11 @@ struct Distance {
 std::optional<Distance> distance_of(int64_t step, int64_t size, const Layout& layout) {
   const int64_t outer = layout.rows * layout.inner;
   if (step == 0) return Distance{false, 0};
+  if (step < 0) {
+    auto distance = distance_of(-step, size, layout);
+    if (distance) distance->count = -distance->count;
+    return distance;
+  }
   if (step >= outer) {
     if (step % outer != 0) return std::nullopt;
     return Distance{false, step / outer * layout.inner};
@@ -64,18 +70,26 @@ struct Plan {
   std::vector<Step> pattern;  // columns of one instruction, innermost first
 };
 
-// Room that the dimensions of a region take from its first element on, in rows or columns.
+// The numbers that the dimensions of a region reach from its first element on.
+struct Reach {
+  int64_t lowest = 0, highest = 0;
+  void add(int64_t distance) { (distance < 0 ? lowest : highest) += distance; }
+  bool lies_in(int64_t size) const { return lowest >= 0 && highest < size; }
+};
+
+// Whether no dimension leads from one row, or from the columns of one, into another's.
 bool stays_inside(const graph::Region& region, const Layout& layout, bool to) {
-  int64_t inner = (to ? region.to : region.from) % layout.inner;
-  int64_t row = (to ? region.to : region.from) % (layout.rows * layout.inner) / layout.inner;
+  const int64_t first = to ? region.to : region.from;
+  const int64_t first_row = first % (layout.rows * layout.inner) / layout.inner;
+  Reach inner{first % layout.inner, first % layout.inner}, row{first_row, first_row};
   for (const Dimension& d : region.dimensions) {
     const int64_t step = to ? d.to_step : d.from_step;
     const auto distance = distance_of(step, d.size, layout);
     if (!distance) return false;
-    if (distance->rows) row += distance->count * (d.size - 1);
-    if (!distance->rows && step < layout.inner) inner += step * (d.size - 1);
+    if (distance->rows) row.add(distance->count * (d.size - 1));
+    if (!distance->rows && std::abs(step) < layout.inner) inner.add(step * (d.size - 1));
   }
-  return inner < layout.inner && row < layout.rows;
+  return inner.lies_in(layout.inner) && row.lies_in(layout.rows);
 }
 
 std::optional<Plan> plan_of(const graph::Region& region, const Layout& to, const Layout& from) {
