@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 namespace neuron::profile {
 namespace {
@@ -29,6 +30,16 @@ bool is_written_directly(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0;
 }
 
+constexpr mode_t kAnybody = 0666;  // less the umask
+
+// A file without a name in the folder of `target`, which ends with its process; negative: there is
+// none, because the file system has no such files or their names could not be given.
+int open_nameless(const std::string& target) {
+  if (::access("/proc/self/fd", X_OK) != 0) return -1;
+  const std::string folder = std::filesystem::absolute(target).parent_path().string();
+  return ::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, kAnybody);
+}
+
 }  // namespace
 
 Result<Sink> Sink::open(const std::string& path) {
@@ -46,12 +57,14 @@ Result<Sink> Sink::open(const std::string& path) {
   const bool exists = ::stat(target.c_str(), &old) == 0;
   // Who may not write a file may not replace it either.
   if (exists && ::access(target.c_str(), W_OK) != 0) return failure(errno);
-  const std::string temporary = target + ".part" + std::to_string(::getpid());
+  std::string temporary = target + ".part" + std::to_string(::getpid());
   // One of this process's number can only be what another one that was killed has left.
   ::unlink(temporary.c_str());
-  constexpr mode_t kAnybody = 0666;  // less the umask
-  const int descriptor =
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kAnybody);
+  int descriptor = open_nameless(target);
+  const bool nameless = descriptor >= 0;
+  if (!nameless) {
+    descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kAnybody);
+  }
   if (descriptor < 0) return failure(errno);
   // A file system without permissions has none to keep.
   if (exists) (void)::fchmod(descriptor, old.st_mode & 07777);
@@ -59,21 +72,33 @@ Result<Sink> Sink::open(const std::string& path) {
   if (file == nullptr) {
     const int reason = errno;
     ::close(descriptor);
-    ::unlink(temporary.c_str());
+    if (!nameless) ::unlink(temporary.c_str());
     return failure(reason);
   }
   Sink sink(file, path);
   sink.target_ = target;
   sink.temporary_ = temporary;
+  sink.nameless_ = nameless;
   return sink;
 }
 
 Sink::~Sink() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!temporary_.empty() && !nameless_) ::unlink(temporary_.c_str());
+}
+
+int Sink::give_name() {
+  if (!nameless_) return 0;
+  const std::string file = "/proc/self/fd/" + std::to_string(::fileno(file_.get()));
+  if (::linkat(AT_FDCWD, file.c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    return errno;
+  }
+  nameless_ = false;
+  return 0;
 }
 
 Result<void> Sink::close() {
   if (failed_ == 0 && std::fflush(file_.get()) != 0) failed_ = errno;
+  if (failed_ == 0 && !temporary_.empty()) failed_ = give_name();
   if (failed_ == 0 && !temporary_.empty()) {
     if (std::fclose(file_.release()) != 0) {
       failed_ = errno;

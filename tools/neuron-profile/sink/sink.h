@@ -3,7 +3,8 @@
 // Where a view goes, piece by piece: a file, or standard output for "-".
 //
 // A file is written beside its name and takes it in close(): until then, and when the disk gets
-// full, an older file of the name stays as it was. Devices and FIFOs are written to directly, and a
+// full, an older file of the name stays as it was. Where the file system has files without names, a
+// process that is killed leaves nothing. Devices and FIFOs are written to directly, and a
 // symbolic link stays. Callers: views, one thread. Owns the file. Fails: NRT_INVALID for a file
 // that cannot be made, NRT_RESOURCE for one that cannot be written; the first failure stays.
 #ifndef TOOLS_NEURON_PROFILE_SINK_SINK_H
@@ -29,6 +30,7 @@ class Sink {
         path_(std::move(other.path_)),
         target_(std::move(other.target_)),
         temporary_(std::exchange(other.temporary_, {})),
+        nameless_(other.nameless_),
         failed_(other.failed_) {}
   Sink& operator=(Sink&&) = delete;
   ~Sink();
@@ -47,12 +49,15 @@ class Sink {
       if (file != stdout) std::fclose(file);
     }
   };
+  // Of a file that has none, the temporary one; 0, or the error.
+  int give_name();
   Sink(std::FILE* file, std::string path) : file_(file), path_(std::move(path)) {}
 
   std::unique_ptr<std::FILE, Close> file_;
   std::string path_;       // as the user named it
   std::string target_;     // the name that the file takes
   std::string temporary_;  // that it has until then; empty: none
+  bool nameless_ = false;  // which it is given in close() only
   int failed_ = 0;
 };
 
