@@ -32,7 +32,8 @@ NRT_STATUS nrt_init(nrt_framework_type_t framework, const char *fw_version,
                     const char *fal_version);
 
 // Waits for running executions, frees models, tensors and sets that are left, and gives the cores
-// back. Harmless when there is nothing to close.
+// back. Harmless when there is nothing to close. A caller that declares it with NRT_STATUS, as the
+// public guide does, gets NRT_SUCCESS, or why the runtime stays open.
 void nrt_close(void);
 
 // Loads a NEFF on `vnc`, or on the first free virtual core if vnc is -1. vnc_count: -1 (or the

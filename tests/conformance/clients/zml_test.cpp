@@ -73,5 +73,14 @@ TEST_F(Zml, SeesTheMemoryOfADeviceThatTheRuntimeHasOpenedFirst) {
   EXPECT_EQ(library_.get<decltype(ndl_close_device)>("ndl_close_device")(device), 0);
 }
 
+// ctypes takes every function for one that returns an int; the public guide gives this one a
+// status.
+TEST_F(Zml, ClosingTheRuntimeLeavesAStatusForThoseWhoReadOne) {
+  const auto close = library_.get<int()>("nrt_close");
+  EXPECT_EQ(close(), kSuccess) << "nothing is open";
+  ASSERT_EQ(library_.get<int(int, const char*, const char*)>("nrt_init")(1, "", ""), kSuccess);
+  EXPECT_EQ(close(), kSuccess);
+}
+
 }  // namespace
 }  // namespace neuron::test
