@@ -125,7 +125,7 @@ TEST_F(Inspect, TheModeOfDeviceProfilesSaysWhichExecutionsAreInThem) {
   const auto set_mode = nrt_inspect_config_set_inspect_device_profile_mode;
   EXPECT_EQ(set_mode(options, static_cast<nrt_inspect_device_profile_mode_t>(3)), NRT_INVALID);
   EXPECT_THAT(nrt_open_last_error(), HasSubstr("mode is 3; expected 0 (off)"));
-  EXPECT_EQ(set_mode(nullptr, NRT_INSPECT_DEVICE_PROFILE_MODE_OFF), NRT_INVALID_HANDLE);
+  EXPECT_EQ(set_mode(nullptr, NRT_INSPECT_DEVICE_PROFILE_MODE_OFF), NRT_INVALID);
   Loaded add(small_add());
   for (const auto& [mode, executions] : {std::pair{NRT_INSPECT_DEVICE_PROFILE_MODE_OFF, 0u},
                                          {NRT_INSPECT_DEVICE_PROFILE_MODE_MODEL, 1u},
@@ -138,7 +138,9 @@ TEST_F(Inspect, TheModeOfDeviceProfilesSaysWhichExecutionsAreInThem) {
     ASSERT_EQ(nrt_inspect_stop(), NRT_SUCCESS) << nrt_open_last_error();
     const auto profiles = files(".ntff");
     ASSERT_EQ(profiles.size(), executions == 0 ? 0u : 1u);
-    if (executions != 0) EXPECT_EQ(told_by(profiles[0]).second, executions);
+    if (executions != 0) {
+      EXPECT_EQ(told_by(profiles[0]).second, executions);
+    }
   }
   EXPECT_EQ(nrt_inspect_config_free(options), NRT_SUCCESS);
 }
