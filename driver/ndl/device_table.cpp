@@ -60,6 +60,7 @@ int DeviceTable::open_locked(int index, const ndl_device_init_param_t* params,
   if (inherited_) abandon_locked();
   for (const DevicePointer& entry : open_) {
     if (entry->index() == index) {
+      if (const int result = entry->take_parameters(params); result != 0) return result;
       ++entry->references_;
       *device = entry->device();
       return 0;

@@ -29,6 +29,9 @@ class OpenDevice {
 
   // Asks the driver what device this is and fills the public struct.
   int initialize(const ndl_device_init_param_t* params);
+  // What a further opening wants beyond the earlier ones: whoever opened the device first need not
+  // have asked for its HBM.
+  int take_parameters(const ndl_device_init_param_t* params);
 
   // An ioctl whose failure is explained as "device N: <what>: <reason>".
   int call(unsigned long request, void* argument, const char* what) const;

@@ -202,7 +202,7 @@ int ndl_get_hbm_va(ndl_device_t* device, int hbm_idx, void** va, size_t* size) {
     if (hbm_idx < 0 || hbm_idx >= MAX_HBM_PER_DEVICE) {
       return fail(-EINVAL, "device %d has no HBM %d", open->index(), hbm_idx);
     }
-    if (device->hbm_va_cnt == 0) {
+    if (__atomic_load_n(&device->hbm_va_cnt, __ATOMIC_ACQUIRE) == 0) {
       return fail(-ENOTSUP,
                   "device %d: its HBM is not mapped whole, because the device was opened without "
                   "map_hbm or maps single allocations only",
@@ -248,7 +248,8 @@ int ndl_get_va_placement(const void* va, int* device_index, int* hbm_index) {
     if (neuron::ndl::find_mapping(va, device_index, hbm_index)) return 0;
     for (const DevicePointer& open : DeviceTable::instance().all()) {
       const ndl_device_t& device = *open->device();
-      for (uint32_t i = 0; i < device.hbm_va_cnt; ++i) {
+      const uint32_t count = __atomic_load_n(&device.hbm_va_cnt, __ATOMIC_ACQUIRE);
+      for (uint32_t i = 0; i < count; ++i) {
         const auto start = reinterpret_cast<uintptr_t>(device.hbm_va[i]);
         if (start != 0 && reinterpret_cast<uintptr_t>(va) - start < device.hbm_size) {
           *device_index = open->index();

@@ -83,7 +83,8 @@ ssize_t ask_text(uint32_t kind, int device, const char* path, uint32_t timeout_m
     });
     if (result != 0) return result;
     if (text.size() >= size) {
-      return fail(-EMSGSIZE, "%s: %zu bytes do not fit into %zu", path, text.size() + 1, size);
+      return fail(-EMSGSIZE, "%s: %zu bytes do not fit into %zu", *path != '\0' ? path : function,
+                  text.size() + 1, size);
     }
     std::memcpy(buffer, text.data(), text.size());
     buffer[text.size()] = '\0';
@@ -223,6 +224,11 @@ ssize_t ndl_list_attributes(int device_index, const char* path, uint32_t timeout
                             size_t size) {
   return ask_text(NEURON_EMULATOR_ASK_LIST, device_index, path, timeout_ms, buffer, size,
                   "ndl_list_attributes");
+}
+
+ssize_t ndl_observe_adapter(int device_index, uint32_t timeout_ms, char* buffer, size_t size) {
+  return ask_text(NEURON_EMULATOR_ASK_ADAPTER, device_index, "", timeout_ms, buffer, size,
+                  "ndl_observe_adapter");
 }
 
 const char* ndl_last_error(void) { return neuron::ndl::last_error(); }

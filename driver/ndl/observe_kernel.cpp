@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "driver/ndl/architecture.h"
 #include "driver/ndl/device_table.h"
 #include "driver/ndl/error.h"
+#include "driver/ndl/nearest_adapter.h"
 #include "ndl/emulator.h"
 #include "ndl/ndl_device.h"
 #include "ndl/ndl_observe.h"
@@ -276,6 +278,17 @@ int observe_datastore(Port& port, const neuron_emulator_question& question, std:
   return 0;
 }
 
+int observe_adapter(unsigned index, std::string& answer) {
+  uint32_t domain = 0, bus = 0;
+  uint8_t slot = 0, function = 0;
+  const int result =
+      ndl_get_device_bdf_ext(static_cast<int>(index), &domain, &bus, &slot, &function);
+  if (result != 0) return result;
+  char address[40];
+  std::snprintf(address, sizeof(address), "%04x:%02x:%02x.%x", domain, bus, slot, function);
+  return nearest_adapter("/sys", address, index, answer);
+}
+
 }  // namespace
 
 int observe_kernel(Port& port, const std::string& nodes, const neuron_emulator_question& question,
@@ -290,6 +303,8 @@ int observe_kernel(Port& port, const std::string& nodes, const neuron_emulator_q
     case NEURON_EMULATOR_ASK_TREE:
     case NEURON_EMULATOR_ASK_WRITE:
       return observe_attribute(question, question.path, answer);
+    case NEURON_EMULATOR_ASK_ADAPTER:
+      return observe_adapter(question.device, answer);
     default:
       return fail(-EOPNOTSUPP, "question %u about a device is unknown", question.kind);
   }

@@ -102,23 +102,34 @@ int OpenDevice::initialize(const ndl_device_init_param_t* params) {
   // An emulated device has no descriptor; its own negative number still tells devices apart.
   auto* context = reinterpret_cast<ndl_device_context_t*>(device->context);
   context->nd_fd = port_->descriptor() >= 0 ? port_->descriptor() : -2 - index_;
-  return params != nullptr && params->map_hbm ? map_all_hbm() : 0;
+  return take_parameters(params);
+}
+
+int OpenDevice::take_parameters(const ndl_device_init_param_t* params) {
+  const bool wanted = params != nullptr && params->map_hbm;
+  return wanted && device_->hbm_va_cnt == 0 ? map_all_hbm() : 0;
 }
 
 int OpenDevice::map_all_hbm() {
+  uint32_t count = 0;
+  uint64_t size = 0;
+  void* addresses[MAX_HBM_PER_DEVICE] = {};
   for (uint32_t i = 0; i < MAX_HBM_PER_DEVICE; ++i) {
     void* address = nullptr;
-    uint64_t size = 0;
     const int result =
         map_resource(NEURON_DM_BLOCK_HBM, i, NEURON_DM_RESOURCE_DMEM, &address, &size);
     // A driver without this resource maps allocations one by one.
     if (result == -EINVAL || result == -ENOTSUP) break;
     if (result != 0) return result;
-    device_->hbm_va[i] = address;
-    device_->hbm_size = size;
-    device_->hbm_va_cnt = i + 1;
+    addresses[i] = address;
+    count = i + 1;
   }
   clear_error();
+  if (count == 0) return 0;
+  std::copy(std::begin(addresses), std::end(addresses), std::begin(device_->hbm_va));
+  device_->hbm_size = size;
+  // Release: other threads may use the device already, and look at the rest if this is not 0.
+  __atomic_store_n(&device_->hbm_va_cnt, count, __ATOMIC_RELEASE);
   return 0;
 }
 

@@ -104,4 +104,11 @@ bool FieldReader::section(std::string_view text, const char* name, json::object&
   return true;
 }
 
+json::object FieldReader::beside(std::string_view text, const char* name) {
+  json::object root;
+  if (!parse(text, root)) return {};
+  const json::value* found = root.if_contains(name);
+  return found && found->is_object() ? found->get_object() : json::object();
+}
+
 }  // namespace neuron::profiles

@@ -28,6 +28,8 @@ class FieldReader {
   // The section with the profile's name in it. A file without section names that holds the fields
   // of one section is that section.
   bool section(std::string_view text, const char* name, boost::json::object& out);
+  // Another section of the same text, as it is there; empty if the text has none.
+  boost::json::object beside(std::string_view text, const char* name);
 
  protected:
   bool refuse(const std::string& what);

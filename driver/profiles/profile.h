@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instance types as data: which chips a host has, where they sit, and which are neighbours.
+// Instance types as data: which chips a host has, where they sit, which are neighbours, and which
+// network adapter is nearest to each.
 //
 // Concepts: a profile is a JSON file (README.md of this folder lists its fields). Those of the real
 // instance types are part of the library; a profile of the user's own is named by its path, which
@@ -18,6 +19,15 @@ namespace neuron::profiles {
 
 inline constexpr unsigned kMaxNeighbours = 4;
 inline constexpr unsigned kMaxChips = 64;
+inline constexpr unsigned kMaxAdapters = 64;
+
+struct AdapterPlace {
+  uint16_t domain;
+  uint8_t bus;
+  uint8_t slot;
+  uint8_t function;
+  int8_t numa_node;
+};
 
 struct ChipPlace {
   uint32_t routing_id;
@@ -28,6 +38,7 @@ struct ChipPlace {
   int8_t numa_node;
   uint8_t neighbour_count;
   uint8_t neighbours[kMaxNeighbours];
+  int8_t adapter;  // index of the nearest network adapter, -1: the host has none
 };
 
 struct Profile {
@@ -37,11 +48,12 @@ struct Profile {
   unsigned architecture;  // 2: trn1 and inf2, 3: trn2, 4: trn3
   unsigned cores;         // of each chip
   unsigned chips;
-  const ChipPlace* places;   // `chips` of them, by device index
-  unsigned hbm_stacks;       // of each chip
-  uint64_t hbm_stack_bytes;  // of each stack
-  unsigned efa;              // network adapters of the host
-  uint64_t hop_ps;           // of a link between chips: latency, and rate of one direction
+  const ChipPlace* places;       // `chips` of them, by device index
+  unsigned hbm_stacks;           // of each chip
+  uint64_t hbm_stack_bytes;      // of each stack
+  unsigned efa;                  // network adapters of the host
+  const AdapterPlace* adapters;  // `efa` of them
+  uint64_t hop_ps;               // of a link between chips: latency, and rate of one direction
   uint64_t link_bytes_per_second;
   bool switched;  // every two chips are joined by a switch; nobody has neighbours
 };

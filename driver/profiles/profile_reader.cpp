@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "driver/profiles/field_reader.h"
+#include "driver/profiles/nearest_adapter.h"
 #include "driver/profiles/profile.h"
 
 namespace neuron::profiles {
@@ -19,6 +20,7 @@ struct Loaded {
   std::string text;  // what it was read from
   std::string name;
   std::vector<ChipPlace> places;
+  std::vector<AdapterPlace> adapters;
   Profile profile{};
 };
 
@@ -45,24 +47,35 @@ std::string hexadecimal(uint64_t value) {
   return text;
 }
 
+bool same_address(const auto& a, const auto& b) {
+  return a.domain == b.domain && a.bus == b.bus && a.slot == b.slot && a.function == b.function;
+}
+
 class Reader : public FieldReader {
  public:
   Reader(const std::string& where, std::string& error) : FieldReader("profile", where, error) {}
 
   bool read(const json::object& given, Loaded& out);
+  // Checks what the section "topology" of the same file says about adapters.
+  bool agrees(const json::object& topology, const Loaded& read);
 
  private:
   // Checks that every field has one of these names and that none is missing.
   bool fields(const json::object& object, const std::string& path,
               std::initializer_list<const char*> names);
   bool chip(const json::object& object, const std::string& path, ChipPlace& place);
-  bool address(const json::value& value, const std::string& path, ChipPlace& place);
+  template <class Place>
+  bool address(const json::value& value, const std::string& path, Place& place);
+  bool numa_node(const json::object& object, const std::string& path, int8_t& out);
+  bool adapters(const json::value& value, std::vector<AdapterPlace>& out);
+  bool adapter_addresses(const Loaded& read);
   bool neighbours(const json::value& value, const std::string& path, ChipPlace& place);
   bool links(const std::vector<ChipPlace>& places);
   bool timing(const json::object& root, const Generation& generation, Profile& profile);
   bool fabric(const json::object& root, const std::vector<ChipPlace>& places, Profile& profile);
 
   size_t chips_ = 0;
+  size_t adapters_ = 0;
 };
 
 bool Reader::fields(const json::object& object, const std::string& path,
@@ -75,7 +88,8 @@ bool Reader::fields(const json::object& object, const std::string& path,
 }
 
 // "0000:10:1b.0"
-bool Reader::address(const json::value& value, const std::string& path, ChipPlace& place) {
+template <class Place>
+bool Reader::address(const json::value& value, const std::string& path, Place& place) {
   const json::string* text = value.if_string();
   unsigned domain = 0, bus = 0, slot = 0, function = 0;
   int end = 0;
@@ -112,15 +126,84 @@ bool Reader::neighbours(const json::value& value, const std::string& path, ChipP
   return true;
 }
 
+bool Reader::numa_node(const json::object& object, const std::string& path, int8_t& out) {
+  int64_t node = 0;
+  if (!number(object, path, "numa_node", -1, 127, node)) return false;
+  out = static_cast<int8_t>(node);
+  return true;
+}
+
+bool Reader::adapters(const json::value& value, std::vector<AdapterPlace>& out) {
+  const json::array* list = value.if_array();
+  if (list == nullptr || list->size() > kMaxAdapters) {
+    return refuse("field \"adapters\" is " + shown(value) + ", expected a list of at most " +
+                  std::to_string(kMaxAdapters) + " network adapters");
+  }
+  adapters_ = list->size();
+  for (size_t i = 0; i < adapters_; ++i) {
+    const std::string path = "adapters[" + std::to_string(i) + "]";
+    const json::object* entry = (*list)[i].if_object();
+    if (entry == nullptr) {
+      return refuse("field \"" + path + "\" is " + shown((*list)[i]) + ", expected an object");
+    }
+    AdapterPlace& place = out.emplace_back();
+    if (!fields(*entry, path + ".", {"address", "numa_node"}) ||
+        !numa_node(*entry, path + ".", place.numa_node) ||
+        !address(entry->at("address"), path + ".", place)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Reader::adapter_addresses(const Loaded& read) {
+  for (size_t i = 0; i < read.adapters.size(); ++i) {
+    const auto refuse_place = [&](const char* list, size_t other) {
+      return refuse("field \"adapters[" + std::to_string(i) + "].address\" is the one of " + list +
+                    "[" + std::to_string(other) + "]");
+    };
+    for (size_t k = 0; k < i; ++k) {
+      if (same_address(read.adapters[i], read.adapters[k])) return refuse_place("adapters", k);
+    }
+    for (size_t k = 0; k < read.places.size(); ++k) {
+      if (same_address(read.adapters[i], read.places[k])) return refuse_place("chips", k);
+    }
+  }
+  return true;
+}
+
+// Collectives plan for what the topology says. A host without adapters still has one network
+// device, which is no adapter.
+bool Reader::agrees(const json::object& topology, const Loaded& read) {
+  const json::value* nics = topology.if_contains("nics");
+  const auto listed = static_cast<int64_t>(read.adapters.size());
+  if (listed == 0 || nics == nullptr || !nics->is_int64() || nics->get_int64() == listed) {
+    return true;
+  }
+  return refuse("field \"devices.adapters\" lists " + std::to_string(listed) +
+                " network adapters, but the field \"topology.nics\" is " + shown(*nics));
+}
+
 bool Reader::chip(const json::object& object, const std::string& path, ChipPlace& place) {
   place = {};
-  if (!fields(object, path, {"routing_id", "address", "numa_node", "neighbours"})) return false;
-  int64_t routing = 0;
-  int64_t node = 0;
-  if (!number(object, path, "routing_id", 0, 63, routing)) return false;
-  if (!number(object, path, "numa_node", -1, 127, node)) return false;
-  place.routing_id = static_cast<uint32_t>(routing);
-  place.numa_node = static_cast<int8_t>(node);
+  json::object needed = object;
+  needed.erase("adapter");
+  if (!fields(needed, path, {"routing_id", "address", "numa_node", "neighbours"})) return false;
+  int64_t value = 0;
+  if (!number(object, path, "routing_id", 0, 63, value)) return false;
+  place.routing_id = static_cast<uint32_t>(value);
+  if (!numa_node(object, path, place.numa_node)) return false;
+  place.adapter = -1;
+  if (const json::value* adapter = object.if_contains("adapter")) {
+    if (adapters_ == 0) {
+      return refuse("field \"" + path + "adapter\" is " + shown(*adapter) +
+                    ", but the field \"adapters\" lists none");
+    }
+    if (!number(object, path, "adapter", 0, static_cast<int64_t>(adapters_) - 1, value)) {
+      return false;
+    }
+    place.adapter = static_cast<int8_t>(value);
+  }
   return address(object.at("address"), path, place) &&
          neighbours(object.at("neighbours"), path, place);
 }
@@ -136,7 +219,7 @@ bool Reader::links(const std::vector<ChipPlace>& places) {
         return refuse("field \"" + path + ".routing_id\" is " + std::to_string(a.routing_id) +
                       ", which chips[" + std::to_string(k) + "] has already");
       }
-      if (a.domain == b.domain && a.bus == b.bus && a.slot == b.slot && a.function == b.function) {
+      if (same_address(a, b)) {
         return refuse("field \"" + path + ".address\" is the one of chips[" + std::to_string(k) +
                       "]");
       }
@@ -203,8 +286,9 @@ bool Reader::read(const json::object& given, Loaded& out) {
   json::object root = given;
   root.erase("link");
   root.erase("fabric");
-  if (!fields(root, "",
-              {"name", "pci_device", "revision", "generation", "cores", "hbm", "efa", "chips"})) {
+  if (!fields(
+          root, "",
+          {"name", "pci_device", "revision", "generation", "cores", "hbm", "adapters", "chips"})) {
     return false;
   }
   Profile& profile = out.profile;
@@ -239,8 +323,8 @@ bool Reader::read(const json::object& given, Loaded& out) {
   profile.revision = static_cast<uint8_t>(value);
   if (!number(root, "", "cores", 1, generation.cores, value)) return false;
   profile.cores = static_cast<unsigned>(value);
-  if (!number(root, "", "efa", 0, 64, value)) return false;
-  profile.efa = static_cast<unsigned>(value);
+  if (!adapters(root.at("adapters"), out.adapters)) return false;
+  profile.efa = static_cast<unsigned>(adapters_);
 
   const json::object* hbm = root.at("hbm").if_object();
   if (hbm == nullptr) {
@@ -272,13 +356,15 @@ bool Reader::read(const json::object& given, Loaded& out) {
   }
   if (!timing(given, generation, profile) || !fabric(given, out.places, profile)) return false;
   profile.chips = static_cast<unsigned>(chips_);
-  return links(out.places);
+  assign_adapters(out.places, out.adapters);
+  return links(out.places) && adapter_addresses(out);
 }
 
 bool read_text(std::string_view text, const std::string& where, Loaded& found, std::string& error) {
   Reader reader(where, error);
   json::object section;
-  return reader.section(text, kDevices, section) && reader.read(section, found);
+  if (!reader.section(text, kDevices, section) || !reader.read(section, found)) return false;
+  return reader.agrees(reader.beside(text, kTopology), found);
 }
 
 }  // namespace
@@ -303,6 +389,7 @@ const Profile* parse_profile(std::string_view text, const std::string& where, st
   Loaded& kept = loaded->back();
   kept.profile.name = kept.name.c_str();
   kept.profile.places = kept.places.data();
+  kept.profile.adapters = kept.adapters.data();
   return &kept.profile;
 }
 

@@ -30,7 +30,8 @@ int ndl_register_soft_incompat_callback(void (*callback)(const char *));
 // Returns how many there are, or a negative errno value.
 int ndl_available_devices(int *device_indexes, int device_indexes_size);
 
-// Opens a device, or takes another reference if this process has it open. params may be NULL.
+// Opens a device, or takes another reference if this process has it open; map_hbm then takes effect
+// for all references. params may be NULL.
 // May wait for a reset that is under way. -ENODEV no such device, -EBUSY 16 processes already use
 // it, -ENOMEM.
 int ndl_open_device(int device_index, ndl_device_init_param_t *params, ndl_device_t **device);

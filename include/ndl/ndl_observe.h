@@ -49,6 +49,12 @@ int ndl_write_attribute(int device_index, const char *path, const char *text, ui
 ssize_t ndl_list_attributes(int device_index, const char *path, uint32_t timeout_ms, char *buffer,
                             size_t size);
 
+// PCI address of the network adapter (EFA) nearest to the device, for example "0000:10:19.0", with
+// a NUL behind it. Of an emulated device, the one that its profile names. Returns and fails as
+// ndl_read_attribute; -ENOENT: the host has none; -EOPNOTSUPP: the daemon does not know the
+// question yet.
+ssize_t ndl_observe_adapter(int device_index, uint32_t timeout_ms, char *buffer, size_t size);
+
 // Why the last failing call of this thread to the driver library failed, as one sentence; "" before
 // the first. Valid until the thread's next failure.
 const char *ndl_last_error(void);

@@ -32,7 +32,8 @@ NRT_STATUS nrt_init(nrt_framework_type_t framework, const char *fw_version,
                     const char *fal_version);
 
 // Waits for running executions, frees models, tensors and sets that are left, and gives the cores
-// back. Harmless when there is nothing to close.
+// back. Harmless when there is nothing to close. A caller that declares it with NRT_STATUS, as the
+// public guide does, gets NRT_SUCCESS, or why the runtime stays open.
 void nrt_close(void);
 
 // Loads a NEFF on `vnc`, or on the first free virtual core if vnc is -1. vnc_count: -1 (or the
@@ -182,8 +183,9 @@ NRT_STATUS nrt_get_hbm_mmap_va(int device_id, int hbm_idx, void **addr, size_t *
 NRT_STATUS nrt_get_vnc_memory_stats(uint32_t vnc, nrt_vnc_memory_stats_t *stats,
                                     size_t stats_size_in, size_t *stats_size_out);
 
-// PCI address, as text, of the network adapter next to the device that holds va. *len in: room with
-// the NUL, out: length without it. NRT_RESOURCE: too little room; NRT_FAILURE: none is attached.
+// PCI address ("0000:10:19.0") of the network adapter nearest to the device that holds va. *len in:
+// room with the NUL, out: length without it; unchanged on failure. NRT_RESOURCE: too little room;
+// NRT_FAILURE: the host has none; NRT_INVALID: va is in no tensor on a device.
 NRT_STATUS nrt_get_attached_efa_bdf(const void *va, char *efa_bdf, size_t *len);
 
 // Connects the participants of host-driven collective operations; before nrta_cc_prepare.

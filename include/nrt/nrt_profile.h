@@ -68,6 +68,18 @@ NRT_STATUS nrt_inspect_config_set_enable_inspect(nrt_inspect_config_t *options,
 NRT_STATUS nrt_inspect_config_set_enable_inspect_on_fail(nrt_inspect_config_t *options,
                                                          bool enable_inspect_on_fail);
 
+// What the activity device_profile records. The values that newer public headers give these names
+// are not published; these are ours, in the order of NEURON_RT_INSPECT_DEVICE_PROFILE. Switches the
+// activity off (0) or on; the later of this call and nrt_inspect_config_set_activity holds.
+// NRT_INVALID: another value.
+typedef enum nrt_inspect_device_profile_mode {
+  NRT_INSPECT_DEVICE_PROFILE_MODE_OFF = 0,
+  NRT_INSPECT_DEVICE_PROFILE_MODE_MODEL = 1,   // the first execution of each model
+  NRT_INSPECT_DEVICE_PROFILE_MODE_SESSION = 2  // one profile of all executions on a core
+} nrt_inspect_device_profile_mode_t;
+NRT_STATUS nrt_inspect_config_set_inspect_device_profile_mode(
+    nrt_inspect_config_t *options, nrt_inspect_device_profile_mode_t mode);
+
 // Activities: system_profile, device_profile, host_memory, cpu_util, and "all" when setting. The
 // arrays are copies that the caller frees with nrt_inspect_config_free_activity_types.
 NRT_STATUS nrt_inspect_config_get_all_activity_types(const char ***activity_types, size_t *count);

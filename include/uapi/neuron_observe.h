@@ -2,7 +2,7 @@
 /*
  * Questions about a device that is not opened, and their answers, for both sides of
  * ndl/ndl_observe.h. No public driver has them. Emulated devices answer all of them; this project's
- * module answers those that its sysfs tree does not.
+ * module answers those that no sysfs tree does.
  *
  * Values only, in host order. Fields are only ever added at the end of ndl_observation_t.
  */
@@ -77,6 +77,8 @@ enum neuron_emulator_question_kind {
   NEURON_EMULATOR_ASK_ALL =
       7, /* every device from number `offset` on: neuron_emulator_told, and what it announces;
             `path`: folders of attributes, a space between them, or "" */
+  NEURON_EMULATOR_ASK_ADAPTER = 8, /* PCI address of the network adapter nearest to the device, as
+                                      text; ENOENT: the host has none */
 };
 
 struct neuron_emulator_question {

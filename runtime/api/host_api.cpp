@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls about parts of a host that no emulated device has, and what is left of implicitly
-// asynchronous execution.
+// Calls about parts of the host beside its devices: network adapters and plug-ins, microcode; and
+// what is left of implicitly asynchronous execution.
 #include <dlfcn.h>
 
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 
+#include "ndl/ndl_memory.h"
 #include "nrt/nrt.h"
 #include "nrt/nrt_experimental.h"
 #include "runtime/api/guard.h"
@@ -38,11 +38,15 @@ void* find_plugin(std::string& why) {
   return nullptr;
 }
 
-// Whether the host has adapters that move memory, of whatever kind.
-bool has_adapters() {
-  std::error_code error;
-  const std::filesystem::directory_iterator list("/sys/class/infiniband", error);
-  return !error && list != std::filesystem::directory_iterator();
+// The device in whose memory the address lies.
+Result<Device*> device_at(const Session& session, const void* va) {
+  int index = -1;
+  int hbm = 0;
+  if (session.mappings.find(reinterpret_cast<uintptr_t>(va), 1) &&
+      ndl_get_va_placement(va, &index, &hbm) == 0) {
+    if (Device* device = session.device(index)) return device;
+  }
+  return fail(NRT_INVALID, "address {} lies in no tensor on a device", va);
 }
 
 }  // namespace
@@ -71,14 +75,15 @@ NRT_EXPORT NRT_STATUS nrt_get_attached_efa_bdf(const void* va, char* efa_bdf, si
       [&](Session& session) -> Result<void> {
         if (efa_bdf == nullptr) return null_argument("efa_bdf");
         if (len == nullptr) return null_argument("len");
-        if (!session.mappings.find(reinterpret_cast<uintptr_t>(va), 1)) {
-          return fail(NRT_INVALID, "address {} lies in no tensor on a device", va);
+        NEURON_TRY(device, device_at(session, va));
+        NEURON_TRY(address, device->nearest_adapter());
+        if (address.size() >= *len) {
+          return fail(NRT_RESOURCE, "the address {} takes {} bytes with its NUL, found room for {}",
+                      address, address.size() + 1, *len);
         }
-        return fail(NRT_FAILURE, "no network adapter is attached to the device of address {}: {}",
-                    va,
-                    has_adapters() ? "this runtime does not know which adapter of the host is "
-                                     "nearest to which device"
-                                   : "this host has no EFA beside its Neuron devices");
+        std::memcpy(efa_bdf, address.c_str(), address.size() + 1);
+        *len = address.size();
+        return {};
       },
       Failure::kAnswer);
 }

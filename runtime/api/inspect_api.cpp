@@ -140,6 +140,24 @@ NRT_EXPORT NRT_STATUS nrt_inspect_config_set_enable_inspect_on_fail(nrt_inspect_
                 });
 }
 
+NRT_EXPORT NRT_STATUS nrt_inspect_config_set_inspect_device_profile_mode(
+    nrt_inspect_config_t* options, nrt_inspect_device_profile_mode_t mode) {
+  return change("nrt_inspect_config_set_inspect_device_profile_mode", options,
+                [&](InspectSettings& settings) -> Result<void> {
+                  // A caller in C may hand over any number.
+                  const auto number = static_cast<int>(mode);
+                  if (number < NRT_INSPECT_DEVICE_PROFILE_MODE_OFF ||
+                      number > NRT_INSPECT_DEVICE_PROFILE_MODE_SESSION) {
+                    return fail(NRT_INVALID,
+                                "mode is {}; expected 0 (off), 1 (model) or 2 (session)", number);
+                  }
+                  settings.set_activity("device_profile",
+                                        mode != NRT_INSPECT_DEVICE_PROFILE_MODE_OFF);
+                  settings.whole_session = mode == NRT_INSPECT_DEVICE_PROFILE_MODE_SESSION;
+                  return {};
+                });
+}
+
 NRT_EXPORT NRT_STATUS nrt_inspect_config_get_all_activity_types(const char*** activity_types,
                                                                 size_t* count) {
   return unguarded_state("nrt_inspect_config_get_all_activity_types", [&] {

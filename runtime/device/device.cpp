@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device/device.h"
 
+#include <cerrno>
+
+#include "ndl/ndl_observe.h"
 #include "runtime/device/device_memory.h"
 #include "runtime/device/driver_error.h"
 
 namespace neuron::runtime {
+namespace {
+
+constexpr uint32_t kAdapterPatienceMs = 1000;
+
+}  // namespace
 
 Result<std::unique_ptr<Device>> Device::open(int index) {
   ndl_device_t* device = nullptr;
@@ -66,6 +74,22 @@ DeviceMemory* Device::memory_at(uint64_t address, uint64_t bytes) const {
   DeviceMemory& memory = *std::prev(found)->second;
   const uint64_t at = address - memory.address();
   return at <= memory.size() && bytes <= memory.size() - at ? &memory : nullptr;
+}
+
+Result<std::string> Device::nearest_adapter() {
+  const std::lock_guard lock(adapter_mutex_);
+  if (adapter_) return *adapter_;
+  char address[32];
+  const ssize_t length = ndl_observe_adapter(index_, kAdapterPatienceMs, address, sizeof(address));
+  if (length >= 0) {
+    adapter_ = std::string(address);
+    return *adapter_;
+  }
+  const Error error = driver_error(NRT_FAILURE, static_cast<int>(length),
+                                   "looking for the network adapter nearest to device {}", index_);
+  // Another failure may pass.
+  if (length == -ENOENT) adapter_ = error;
+  return error;
 }
 
 Result<uint32_t> Device::read_register(uint64_t bar0_offset) const {

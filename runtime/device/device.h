@@ -13,6 +13,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 
 #include "driver/ndl/port.h"
 #include "hw/address_map.h"
@@ -53,6 +55,11 @@ class Device {
   void remove_memory(const DeviceMemory& memory);
   DeviceMemory* memory_at(uint64_t address, uint64_t bytes) const;
 
+  // PCI address of the host's network adapter nearest to the device. The driver is asked once:
+  // where they sit does not change, and clients ask for each buffer. NRT_FAILURE: the host has
+  // none.
+  Result<std::string> nearest_adapter();
+
   Result<uint32_t> read_register(uint64_t bar0_offset) const;
   Result<void> write_register(uint64_t bar0_offset, uint32_t value) const;
 
@@ -68,6 +75,8 @@ class Device {
   std::array<uint8_t, MAX_NC_PER_DEVICE> physical_{};
   mutable std::mutex memories_mutex_;           // memories_
   std::map<uint64_t, DeviceMemory*> memories_;  // by address
+  std::mutex adapter_mutex_;                    // adapter_
+  std::optional<Result<std::string>> adapter_;
   const std::unique_ptr<ProcessRecord> record_ = std::make_unique<ProcessRecord>();
 };
 

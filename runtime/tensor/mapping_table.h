@@ -2,7 +2,7 @@
 //
 // The addresses of this process that belong to tensors, for calls that take an address instead of a
 // handle. Callers: Storage (adds when it maps, removes when it goes), nrt_memcpy_to_device,
-// nrt_get_dmabuf_fd. Thread-safe: yes. Owns nothing.
+// nrt_get_dmabuf_fd, nrt_get_attached_efa_bdf. Thread-safe: yes. Owns nothing.
 #ifndef RUNTIME_TENSOR_MAPPING_TABLE_H
 #define RUNTIME_TENSOR_MAPPING_TABLE_H
 

@@ -10,9 +10,11 @@
 #include <memory>
 #include <random>
 
+#include "driver/ndl/port_backends.h"
 #include "tests/multi/long_work.h"
 #include "tests/multi/observer.h"
 #include "tests/support/daemon.h"
+#include "uapi/neuron_observe.h"
 
 namespace neuron::multi {
 namespace {
@@ -59,6 +61,20 @@ TEST(SharedDevice, CopiesThroughTheMappingAndThroughDescriptorsBringTheSameBytes
     ASSERT_EQ(worker.line(), "ready") << worker.log();
     EXPECT_GT(std::atof(worker.ask("copy 1").c_str()), 0) << way << worker.log();
   }
+}
+
+TEST(SharedDevice, TheDaemonTellsTheAdapterThatItsProfileNames) {
+  const Folder folder;
+  const Daemon daemon(folder, "trn1.32xlarge");
+  const auto port = ndl::shared_port(daemon.socket(), "");
+  ASSERT_NE(port, nullptr) << daemon.log();
+  neuron_emulator_question question = {};
+  question.kind = NEURON_EMULATOR_ASK_ADAPTER;
+  question.device = 12;
+  std::string answer;
+  uint64_t next = 0;
+  ASSERT_EQ(port->observe(question, 5000, answer, next), 0) << daemon.log();
+  EXPECT_EQ(answer, "0000:10:19.0");
 }
 
 TEST(SharedDevice, ABufferThatTheProcessDoesNotHaveIsAnsweredByAStatus) {

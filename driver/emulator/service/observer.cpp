@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <string_view>
 
@@ -182,6 +183,18 @@ int observe_all(Instance& instance, std::string_view folders, uint64_t first, si
   return 0;
 }
 
+int observe_adapter(const Instance& instance, unsigned index, std::string& answer) {
+  const profiles::Profile& profile = instance.profile();
+  const int nearest = profile.places[index].adapter;
+  if (nearest < 0) return fail(-ENOENT, "an emulated %s has no network adapter", profile.name);
+  const profiles::AdapterPlace& place = profile.adapters[nearest];
+  char address[24];
+  std::snprintf(address, sizeof(address), "%04x:%02x:%02x.%x", place.domain, place.bus, place.slot,
+                place.function);
+  answer = address;
+  return 0;
+}
+
 // Most of the 256 KiB are zero. The other bytes go in pieces of whole lines.
 int observe_datastore(Instance& instance, unsigned index, int32_t pid, uint64_t offset,
                       size_t limit, std::string& answer, uint64_t& next) {
@@ -259,6 +272,8 @@ int observe(Instance& instance, const neuron_emulator_question& question, size_t
     }
     case NEURON_EMULATOR_ASK_ALL:
       return observe_all(instance, path, question.offset, limit, answer, next);
+    case NEURON_EMULATOR_ASK_ADAPTER:
+      return observe_adapter(instance, question.device, answer);
     case NEURON_EMULATOR_ASK_WRITE:
       return Attributes(instance, question.device)
           .write(path, {question.text, ::strnlen(question.text, sizeof(question.text))});

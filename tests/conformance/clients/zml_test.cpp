@@ -62,5 +62,25 @@ TEST_F(Zml, ListsDevicesWithTheirMemoryTheirProcessesAndWhatCoresDid) {
             0);
 }
 
+TEST_F(Zml, SeesTheMemoryOfADeviceThatTheRuntimeHasOpenedFirst) {
+  ASSERT_EQ(library_.get<int(int, const char*, const char*)>("nrt_init")(1, "", ""), kSuccess);
+  ndl_device_init_param_t parameters{};
+  parameters.map_hbm = true;
+  ndl_device_t* device = nullptr;
+  ASSERT_EQ(library_.get<decltype(ndl_open_device)>("ndl_open_device")(0, &parameters, &device), 0);
+  EXPECT_EQ(device->hbm_size, uint64_t{24} << 30);
+  EXPECT_EQ(device->hbm_va_cnt, 4u);
+  EXPECT_EQ(library_.get<decltype(ndl_close_device)>("ndl_close_device")(device), 0);
+}
+
+// ctypes takes every function for one that returns an int; the public guide gives this one a
+// status.
+TEST_F(Zml, ClosingTheRuntimeLeavesAStatusForThoseWhoReadOne) {
+  const auto close = library_.get<int()>("nrt_close");
+  EXPECT_EQ(close(), kSuccess) << "nothing is open";
+  ASSERT_EQ(library_.get<int(int, const char*, const char*)>("nrt_init")(1, "", ""), kSuccess);
+  EXPECT_EQ(close(), kSuccess);
+}
+
 }  // namespace
 }  // namespace neuron::test

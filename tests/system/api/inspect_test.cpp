@@ -116,6 +116,35 @@ TEST_F(Inspect, AWholeSessionHasAFileForEachTurnOfAModelOnItsCore) {
   }
 }
 
+// As torch-neuronx does it: no activity but this one.
+TEST_F(Inspect, TheModeOfDeviceProfilesSaysWhichExecutionsAreInThem) {
+  nrt_inspect_config_t* options = nullptr;
+  ASSERT_EQ(nrt_inspect_config_allocate(&options), NRT_SUCCESS);
+  ASSERT_EQ(nrt_inspect_config_set_enable_inspect(options, true), NRT_SUCCESS);
+  ASSERT_EQ(nrt_inspect_config_set_output_dir(options, folder_.path("out").c_str()), NRT_SUCCESS);
+  const auto set_mode = nrt_inspect_config_set_inspect_device_profile_mode;
+  EXPECT_EQ(set_mode(options, static_cast<nrt_inspect_device_profile_mode_t>(3)), NRT_INVALID);
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("mode is 3; expected 0 (off)"));
+  EXPECT_EQ(set_mode(nullptr, NRT_INSPECT_DEVICE_PROFILE_MODE_OFF), NRT_INVALID);
+  Loaded add(small_add());
+  for (const auto& [mode, executions] : {std::pair{NRT_INSPECT_DEVICE_PROFILE_MODE_OFF, 0u},
+                                         {NRT_INSPECT_DEVICE_PROFILE_MODE_MODEL, 1u},
+                                         {NRT_INSPECT_DEVICE_PROFILE_MODE_SESSION, 3u}}) {
+    std::filesystem::remove_all(folder_.path("out"));
+    ASSERT_EQ(nrt_inspect_config_set_activity(options, "all", false), NRT_SUCCESS);
+    ASSERT_EQ(set_mode(options, mode), NRT_SUCCESS) << nrt_open_last_error();
+    ASSERT_EQ(nrt_inspect_begin_with_options(options), NRT_SUCCESS) << nrt_open_last_error();
+    for (int n = 0; n < 3; ++n) ASSERT_EQ(add.run(), NRT_SUCCESS);
+    ASSERT_EQ(nrt_inspect_stop(), NRT_SUCCESS) << nrt_open_last_error();
+    const auto profiles = files(".ntff");
+    ASSERT_EQ(profiles.size(), executions == 0 ? 0u : 1u);
+    if (executions != 0) {
+      EXPECT_EQ(told_by(profiles[0]).second, executions);
+    }
+  }
+  EXPECT_EQ(nrt_inspect_config_free(options), NRT_SUCCESS);
+}
+
 // As programs of both epochs of the asynchronous interface call it: a function of one epoch, with
 // the type that it has there.
 template <class Function>

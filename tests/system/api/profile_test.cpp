@@ -797,8 +797,10 @@ TEST_F(ProfileApi, SaysWhatAHostWithoutTheFeatureLacks) {
   nrt_tensor_t* tensor = make_tensor(64);
   char bdf[16];
   size_t length = sizeof(bdf);
-  EXPECT_EQ(nrt_get_attached_efa_bdf(nrt_tensor_get_va(tensor), bdf, &length), NRT_FAILURE);
-  EXPECT_THAT(nrt_open_last_error(), HasSubstr("no EFA"));
+  for (int n = 0; n < 2; ++n) {
+    EXPECT_EQ(nrt_get_attached_efa_bdf(nrt_tensor_get_va(tensor), bdf, &length), NRT_FAILURE);
+    EXPECT_THAT(nrt_open_last_error(), HasSubstr("has no network adapter"));
+  }
   EXPECT_EQ(nrt_get_attached_efa_bdf(&error, bdf, &length), NRT_INVALID);
   nrt_tensor_free(&tensor);
   const nrt_ucode_info microcode{};
@@ -806,6 +808,39 @@ TEST_F(ProfileApi, SaysWhatAHostWithoutTheFeatureLacks) {
   nrt_close();
   EXPECT_EQ(nrt_set_pool_eng_ucode(&microcode), NRT_FAILURE);
   EXPECT_THAT(nrt_open_last_error(), HasSubstr("no microcode"));
+}
+
+TEST(Adapters, EachDeviceHasTheOneThatItsProfileNames) {
+  const Setting emulator("NEURON_EMULATOR", "trn1.32xlarge");
+  const Setting quiet("NEURON_RT_LOG_LEVEL", "QUIET");
+  const Setting two("NEURON_RT_VISIBLE_CORES", "3,4");  // the second of device 1, the first of 2
+  ASSERT_EQ(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS) << nrt_open_last_error();
+  for (const auto& [core, expected] : {std::pair{0, "0000:10:1a.0"}, {1, "0000:a0:1a.0"}}) {
+    nrt_tensor_t* tensor = make_tensor(4096, core);
+    auto* va = static_cast<char*>(nrt_tensor_get_va(tensor));
+    char bdf[13];
+    for (const char* at : {va, va + 4095}) {
+      size_t length = sizeof(bdf);
+      ASSERT_EQ(nrt_get_attached_efa_bdf(at, bdf, &length), NRT_SUCCESS) << nrt_open_last_error();
+      EXPECT_STREQ(bdf, expected);
+      EXPECT_EQ(length, 12u);
+    }
+    size_t small = 12;
+    EXPECT_EQ(nrt_get_attached_efa_bdf(va, bdf, &small), NRT_RESOURCE);
+    EXPECT_THAT(nrt_open_last_error(), HasSubstr("takes 13 bytes with its NUL, found room for 12"));
+    EXPECT_EQ(small, 12u);
+    size_t length = sizeof(bdf);
+    EXPECT_EQ(nrt_get_attached_efa_bdf(va + 4096, bdf, &length), NRT_INVALID) << "behind its end";
+    EXPECT_EQ(nrt_get_attached_efa_bdf(va, nullptr, &length), NRT_INVALID);
+    EXPECT_EQ(nrt_get_attached_efa_bdf(va, bdf, nullptr), NRT_INVALID);
+    nrt_tensor_free(&tensor);
+  }
+  nrt_tensor_t* host = make_tensor(4096, 0, NRT_TENSOR_PLACEMENT_HOST);
+  char bdf[13];
+  size_t length = sizeof(bdf);
+  EXPECT_EQ(nrt_get_attached_efa_bdf(nrt_tensor_get_va(host), bdf, &length), NRT_INVALID);
+  nrt_tensor_free(&host);
+  nrt_close();
 }
 
 TEST_F(ProfileApi, ImplicitlyAsynchronousExecutionIsGoneButItsCallsCheckTheirArguments) {

@@ -336,11 +336,25 @@ TEST_F(DriverCalls, ShowTheHbmsThatWereMappedWholeWithTheDevice) {
   EXPECT_EQ(size, hbms[1].size());
   ASSERT_EQ(ndl_get_hbm_va(device, 0, &va, &size), 0) << last_error();
   EXPECT_EQ(va, hbms[0].data());
+  EXPECT_EQ(device->hbm_size, hbms[0].size());
   for (int missing : {-1, 2, MAX_HBM_PER_DEVICE}) {
     EXPECT_EQ(ndl_get_hbm_va(device, missing, &va, &size), -EINVAL) << missing;
     EXPECT_TRUE(says("device 0 has no HBM")) << last_error();
   }
   EXPECT_EQ(ndl_get_hbm_va(device, 0, nullptr, &size), -EINVAL);
+  ASSERT_EQ(ndl_close_device(device), 0);
+
+  // Who opened the device first has not asked for it.
+  open();
+  ndl_device_t* again = nullptr;
+  ASSERT_EQ(ndl_open_device(0, &whole, &again), 0) << last_error();
+  EXPECT_EQ(again, device);
+  EXPECT_EQ(again->hbm_size, hbms[0].size());
+  EXPECT_EQ(again->hbm_va_cnt, 2u);
+  ASSERT_EQ(ndl_get_hbm_va(again, 1, &va, &size), 0) << last_error();
+  EXPECT_EQ(va, hbms[1].data());
+  EXPECT_EQ(ndl_close_device(again), 0);
+  ASSERT_EQ(ndl_get_hbm_va(device, 1, &va, &size), 0) << "the other reference keeps it";
 }
 
 TEST_F(DriverCalls, FindAnAllocationByAddressWithoutTakingItOver) {

@@ -122,6 +122,24 @@ TEST_F(Observe, PutsTheDatastoreOfAProcessTogetherFromPieces) {
   EXPECT_NE(std::string(ndl_last_error()).find("cut off"), std::string::npos);
 }
 
+TEST_F(Observe, ReadsTheAddressOfTheNearestAdapter) {
+  answers(NEURON_EMULATOR_ASK_ADAPTER, "0000:10:19.0");
+  char text[13];
+  ASSERT_EQ(ndl_observe_adapter(3, kPatience, text, sizeof(text)), 12) << last_error();
+  EXPECT_STREQ(text, "0000:10:19.0");
+  EXPECT_EQ(ndl_observe_adapter(3, kPatience, text, 12), -EMSGSIZE);
+  EXPECT_NE(std::string(last_error()).find("13 bytes do not fit into 12"), std::string::npos)
+      << last_error();
+  EXPECT_EQ(ndl_observe_adapter(-1, kPatience, text, sizeof(text)), -ENODEV);
+  EXPECT_EQ(ndl_observe_adapter(3, kPatience, nullptr, sizeof(text)), -EINVAL);
+  // What a daemon that is older than the question says reaches the caller.
+  answer = [](const neuron_emulator_question& question, std::string&, uint64_t&) {
+    return fail(-EOPNOTSUPP, "question %u about a device is unknown", question.kind);
+  };
+  EXPECT_EQ(ndl_observe_adapter(3, kPatience, text, sizeof(text)), -EOPNOTSUPP);
+  EXPECT_STREQ(last_error(), "question 8 about a device is unknown");
+}
+
 TEST_F(Observe, ReadsAnAttributeAndSaysWhenItDoesNotFit) {
   answers(NEURON_EMULATOR_ASK_READ, "0123456789abcdef\n");
   char text[32];

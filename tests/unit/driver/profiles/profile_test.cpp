@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <vector>
 
+#include "driver/profiles/nearest_adapter.h"
 #include "driver/profiles/profile_texts.h"
 #include "driver/profiles/topology.h"
 #include "hw/address_map.h"
@@ -37,6 +39,13 @@ std::string refusal(const std::string& text) {
   return error;
 }
 
+// How many chips each adapter serves.
+std::vector<size_t> shares(const Profile& profile) {
+  std::vector<size_t> served(profile.efa, 0);
+  for (unsigned chip = 0; chip < profile.chips; ++chip) ++served.at(profile.places[chip].adapter);
+  return served;
+}
+
 TEST(Profiles, EveryFileOfTheLibraryIsRightAndNamedLikeItsContents) {
   unsigned emulated = 0;
   for (size_t i = 0; i < kProfileTextCount; ++i) {
@@ -53,6 +62,11 @@ TEST(Profiles, EveryFileOfTheLibraryIsRightAndNamedLikeItsContents) {
     EXPECT_EQ(find_profile(profile->name), profile) << "the same text is the same profile";
     // Said by one of the two sections, or by both alike.
     EXPECT_EQ(topology.chips, profile->chips);
+    if (profile->efa != 0) {
+      EXPECT_EQ(topology.nics, profile->efa) << profile->name;
+      EXPECT_EQ(shares(*profile), std::vector<size_t>(profile->efa, profile->chips / profile->efa))
+          << profile->name << ": every adapter serves as many chips";
+    }
     for (unsigned chip = 0; chip < profile->chips; ++chip) {
       EXPECT_EQ(
           std::set<uint32_t>(topology.neighbours[chip].begin(), topology.neighbours[chip].end()),
@@ -93,7 +107,7 @@ TEST(Profiles, ChipsOfTrn3MeetInASwitchAndHaveNoNeighbours) {
 
 TEST(Profiles, ASwitchAndNeighboursExcludeEachOther) {
   std::string text = text_of("trn2.48xlarge");
-  const size_t at = text.find("\"efa\"");
+  const size_t at = text.find("\"adapters\"");
   ASSERT_NE(at, std::string::npos);
   std::string error;
   EXPECT_NE(
@@ -117,7 +131,7 @@ TEST(Profiles, AFileOfOneSectionNeedsNoNameAroundIt) {
   std::string error;
   const Profile* profile = parse_profile(
       R"({"name": "mine", "pci_device": "0x7164", "revision": 1, "generation": 2, "cores": 2,
-          "hbm": {"stacks": 2, "gib": 1}, "efa": 0, "chips": [
+          "hbm": {"stacks": 2, "gib": 1}, "adapters": [], "chips": [
             {"routing_id": 0, "address": "0000:00:1e.0", "numa_node": -1, "neighbours": []}]})",
       "mine.json", error);
   ASSERT_NE(profile, nullptr) << error;
@@ -179,7 +193,10 @@ TEST(Profiles, EachFieldThatIsWrongHasItsSentence) {
   says("\"gib\": 16", "\"gib\": 17", "field \"hbm.gib\" is 17, expected a number from 1 to 16");
   says("\"stacks\": 2", "\"stacks\": 1", "field \"hbm.stacks\" is 1");
   says("\"gib\": 16", "\"gigabytes\": 16", "field \"hbm.gigabytes\" is unknown");
-  says("\"efa\": 0,", "", "field \"efa\" is missing");
+  says("\"adapters\": [],", "", "field \"adapters\" is missing");
+  says("\"adapters\": []", "\"adapters\": 8",
+       "field \"adapters\" is 8, expected a list of at most 64 network adapters");
+  says("\"adapters\"", "\"efa\": 8, \"adapters\"", "field \"efa\" is unknown");
   says("\"routing_id\": 0", "\"routing_id\": 64", "field \"chips[0].routing_id\" is 64");
   says("0000:00:1e.0", "0000:00:3e.0", "field \"chips[0].address\" is \"0000:00:3e.0\"");
   says("0000:00:1e.0", "0000:00:1e.x", "expected a PCI address such as");
@@ -199,6 +216,103 @@ TEST(Profiles, LinksHaveTwoEndsAndChipsTheirOwnPlaces) {
               HasSubstr("\"chips[1].routing_id\" is 0, which chips[0] has already"));
   EXPECT_THAT(refusal(changed(chain, "0000:20:1e.0", "0000:10:1e.0")),
               HasSubstr("\"chips[1].address\" is the one of chips[0]"));
+}
+
+TEST(Profiles, EachFieldOfAnAdapterThatIsWrongHasItsSentence) {
+  const char* const one = "trn1.32xlarge";
+  const auto says = [&](const char* from, const char* to, const char* sentence) {
+    EXPECT_THAT(refusal(changed(one, from, to)), HasSubstr(sentence));
+  };
+  const char* const first = R"({"address": "0000:10:1a.0", "numa_node": 0})";
+  says(first, "7", "field \"adapters[0]\" is 7, expected an object");
+  says(first, R"({"address": "0000:10:1a.0"})", "field \"adapters[0].numa_node\" is missing");
+  says(first, R"({"address": "0000:10:1a.0", "numa_node": 0, "speed": 1})",
+       "field \"adapters[0].speed\" is unknown");
+  says(first, R"({"address": "10:1a.0", "numa_node": 0})",
+       "field \"adapters[0].address\" is \"10:1a.0\", expected a PCI address such as");
+  says(first, R"({"address": "0000:10:1a.0", "numa_node": 128})",
+       "field \"adapters[0].numa_node\" is 128");
+  says("0000:a0:1a.0", "0000:10:1a.0", "\"adapters[1].address\" is the one of adapters[0]");
+  says("0000:10:19.0", "0000:20:1c.0", "\"adapters[6].address\" is the one of chips[5]");
+  says("\"neighbours\"", "\"adapter\": 8, \"neighbours\"",
+       "field \"chips[0].adapter\" is 8, expected a number from 0 to 7");
+  says(
+      "\"nics\": 8", "\"nics\": 16",
+      "field \"devices.adapters\" lists 8 network adapters, but the field \"topology.nics\" is 16");
+  EXPECT_THAT(refusal(changed("trn1.2xlarge", "\"neighbours\"", "\"adapter\": 0, \"neighbours\"")),
+              HasSubstr("\"chips[0].adapter\" is 0, but the field \"adapters\" lists none"));
+}
+
+TEST(Profiles, TheNearestAdapterIsTheOneThatThePublicTablesName) {
+  const Profile* trn1 = find_profile("trn1.32xlarge");
+  ASSERT_EQ(trn1->efa, 8u);
+  EXPECT_EQ(trn1->places[1].adapter, 0);
+  EXPECT_EQ(trn1->places[2].adapter, 1);
+  const AdapterPlace& last = trn1->adapters[trn1->places[13].adapter];
+  EXPECT_EQ(last.bus, 0x10);
+  EXPECT_EQ(last.slot, 0x19);
+  const Profile* trn2 = find_profile("trn2.48xlarge");
+  EXPECT_EQ(trn2->adapters[trn2->places[0].adapter].bus, 0xc9);
+  EXPECT_EQ(trn2->adapters[trn2->places[15].adapter].bus, 0xf6);
+  EXPECT_EQ(find_profile("trn1.2xlarge")->places[0].adapter, -1);
+  std::string error;
+  const Profile* mine =
+      parse_profile(changed("trn1.32xlarge", "\"neighbours\"", "\"adapter\": 7, \"neighbours\""),
+                    "mine.json", error);
+  ASSERT_NE(mine, nullptr) << error;
+  EXPECT_EQ(mine->places[0].adapter, 7);
+}
+
+class NearestAdapter : public ::testing::Test {
+ protected:
+  static ChipPlace chip(uint8_t bus, int8_t node, int8_t adapter = -1) {
+    ChipPlace place = {};
+    place.bus = bus;
+    place.numa_node = node;
+    place.adapter = adapter;
+    return place;
+  }
+  static AdapterPlace at(uint8_t bus, int8_t node, uint16_t domain = 0) {
+    return {domain, bus, 0, 0, node};
+  }
+  std::vector<int> assigned() {
+    assign_adapters(chips, adapters);
+    std::vector<int> found;
+    for (const ChipPlace& place : chips) found.push_back(place.adapter);
+    return found;
+  }
+  std::vector<ChipPlace> chips;
+  std::vector<AdapterPlace> adapters;
+};
+
+TEST_F(NearestAdapter, IsOnTheBusOfTheChipElseOnItsNodeElseAnywhere) {
+  adapters = {at(9, 1), at(3, 0), at(2, 1)};
+  chips = {chip(2, 0), chip(5, 0), chip(5, 1), chip(5, 1), chip(6, 7)};
+  EXPECT_EQ(assigned(), (std::vector{2, 1, 0, 2, 0}));
+}
+
+TEST_F(NearestAdapter, ABusOfAnotherDomainIsAnotherBus) {
+  adapters = {at(2, -1, 1), at(2, -1, 0)};
+  chips = {chip(2, -1)};
+  EXPECT_EQ(assigned(), std::vector{1});
+}
+
+TEST_F(NearestAdapter, ServesNeighbouringChipsAndAsManyAsTheOthers) {
+  adapters.assign(2, at(1, 0));
+  chips.assign(5, chip(1, 0));
+  EXPECT_EQ(assigned(), (std::vector{0, 0, 0, 1, 1}));
+  adapters.assign(4, at(1, 0));
+  chips.assign(2, chip(1, 0));
+  EXPECT_EQ(assigned(), (std::vector{0, 2}));
+}
+
+TEST_F(NearestAdapter, IsNotLookedForWhereTheProfileSaysItOrThereIsNone) {
+  adapters.assign(2, at(1, 0));
+  chips = {chip(1, 0, 1), chip(1, 0)};
+  EXPECT_EQ(assigned(), (std::vector{1, 0}));
+  adapters.clear();
+  chips.assign(1, chip(1, 0));
+  EXPECT_EQ(assigned(), std::vector{-1});
 }
 
 }  // namespace

@@ -308,6 +308,26 @@ TEST_F(AttributeTree, DevicesThatAreBeingResetAreWaitedForOnceTogether) {
   }).join();
 }
 
+TEST_F(AttributeTree, TheNearestAdapterIsThatOfTheProfileAndNeverOneOfThisHost) {
+  std::string answer;
+  uint64_t next = 0;
+  EXPECT_EQ(ask(NEURON_EMULATOR_ASK_ADAPTER, answer, next), -ENOENT);
+  EXPECT_THAT(last_error(), HasSubstr("has no network adapter"));
+  start("trn1.32xlarge", 0);
+  neuron_emulator_question question = {};
+  question.kind = NEURON_EMULATOR_ASK_ADAPTER;
+  for (const auto& [device, address] :
+       {std::pair{0u, "0000:10:1a.0"}, {1u, "0000:10:1a.0"}, {2u, "0000:a0:1a.0"}}) {
+    question.device = device;
+    ASSERT_EQ(observe(*instance_, question, 100, answer, next), 0) << last_error();
+    EXPECT_EQ(answer, address);
+    EXPECT_EQ(next, 0u);
+  }
+  EXPECT_EQ(instance_->device_if_probed(2), nullptr) << "no chip is built for an answer";
+  question.device = 16;
+  EXPECT_EQ(observe(*instance_, question, 100, answer, next), -ENODEV);
+}
+
 TEST_F(AttributeTree, QuestionsFromOutsideAreChecked) {
   std::string answer;
   uint64_t next = 0;

@@ -61,7 +61,7 @@ TEST_F(Control, StatusTellsWhatIsThereAndWhoHoldsIt) {
   ASSERT_EQ(found.devices_size(), 16);
   EXPECT_EQ(found.devices(0).state(), "ready");
   EXPECT_EQ(found.devices(1).state(), "not opened");
-  EXPECT_EQ(found.devices(1).address(), "0000:10:1c.0");
+  EXPECT_EQ(found.devices(1).address(), "0000:10:1d.0");
   const control::Core& core = found.devices(1).cores(1);
   EXPECT_EQ(core.host_index(), 3u);
   EXPECT_EQ(core.pid(), ::getpid());
