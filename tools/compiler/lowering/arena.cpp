@@ -40,6 +40,20 @@ std::shared_ptr<const builder::Tile> Arena::take(uint32_t columns) {
           }};
 }
 
+std::vector<std::shared_ptr<const builder::Tile>> Arena::take_row(uint32_t columns, size_t count) {
+  const uint32_t pitch = (columns + kAlignment - 1) / kAlignment * kAlignment;
+  std::vector<std::shared_ptr<const builder::Tile>> row;
+  const auto whole = take(pitch * static_cast<uint32_t>(count));
+  if (!whole) return row;
+  for (uint32_t i = 0; i < count; ++i) {
+    auto tile = std::make_unique<builder::Tile>(*whole);
+    tile->base += i * pitch * 4;
+    tile->columns = columns;
+    row.emplace_back(tile.release(), [whole](const builder::Tile* returned) { delete returned; });
+  }
+  return row;
+}
+
 void Arena::reserve() {
   if (whole_.present() || columns_ == 0) return;
   whole_ = program_.sbuf("values", NEURON_PARTITIONS, columns_, NEURON_DTYPE_F32);

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "tools/compiler/program_builder/program.h"
 
@@ -21,6 +22,8 @@ class Arena {
   // `columns` elements of 4 bytes of every partition; 0: never any room.
   Arena(builder::Program& program, uint32_t columns);
   std::shared_ptr<const builder::Tile> take(uint32_t columns);
+  // Tiles of so many columns with one distance between neighbours; empty if there is no room.
+  std::vector<std::shared_ptr<const builder::Tile>> take_row(uint32_t columns, size_t count);
   // Takes the tile from SBUF, if it is not there; else the first piece does.
   void reserve();
   bool reserved() const { return whole_.present(); }

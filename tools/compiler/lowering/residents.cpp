@@ -38,6 +38,27 @@ builder::TileAccess Resident::at(int64_t tile, int64_t outer, uint32_t outers, i
   return whole.pattern(0, parts, first, {inners, outers}, {1, static_cast<int32_t>(layout.inner)});
 }
 
+std::optional<int32_t> Resident::pitch() const {
+  if (replicated || tiles.size() < 2) return 0;
+  const auto distance = [&](size_t i) {
+    return (int64_t{tiles[i + 1]->base} - int64_t{tiles[i]->base}) / 4;
+  };
+  for (size_t i = 1; i + 1 < tiles.size(); ++i) {
+    if (distance(i) != distance(0)) return std::nullopt;
+  }
+  // Operands have 16-bit steps.
+  if (distance(0) < layout.columns() || distance(0) > INT16_MAX) return std::nullopt;
+  return static_cast<int32_t>(distance(0));
+}
+
+builder::TileAccess Resident::across(int64_t tile, uint32_t count) const {
+  Tile all = *tiles[replicated ? 0 : static_cast<size_t>(tile)];
+  const auto columns = static_cast<uint32_t>(layout.columns());
+  const int32_t step = pitch().value_or(0);
+  all.columns = static_cast<uint32_t>(step) * (count - 1) + columns;
+  return all.pattern(0, NEURON_PARTITIONS, 0, {columns, count}, {1, step});
+}
+
 Residents::Residents(Workspace& work, uint32_t columns)
     : work_(work), arena_(work.program, columns) {}
 
@@ -91,6 +112,11 @@ Resident Residents::room(const Layout& layout) {
   Resident resident;
   resident.layout = layout;
   if (layout.columns() > UINT32_MAX / 8) return {};
+  if (layout.tiles() > 1 && layout.columns() <= Layout::kFewColumns) {
+    resident.tiles = arena_.take_row(static_cast<uint32_t>(layout.columns()),
+                                     static_cast<size_t>(layout.tiles()));
+    if (resident.present()) return resident;
+  }
   for (int64_t tile = 0; tile < layout.tiles(); ++tile) {
     auto taken = arena_.take(static_cast<uint32_t>(layout.columns()));
     if (!taken) return {};

@@ -27,9 +27,13 @@ struct Resident {
   std::vector<std::shared_ptr<const builder::Tile>> tiles;
 
   bool present() const { return !tiles.empty(); }
+  // Columns from the beginning of each tile to that of the next; none if they differ.
+  std::optional<int32_t> pitch() const;
   // Columns of a tile: `outers` times `inners`, from [outer, inner] on.
   builder::TileAccess at(int64_t tile, int64_t outer, uint32_t outers, int64_t inner,
                          uint32_t inners) const;
+  // All columns of `count` full tiles, one behind the other.
+  builder::TileAccess across(int64_t tile, uint32_t count) const;
 };
 
 class Residents {
