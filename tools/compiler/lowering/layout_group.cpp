@@ -53,7 +53,8 @@ LayoutGroup::LayoutGroup(Workspace& work, const MapGroup& group, const Layout& l
   for (size_t i = 0; i < group_.members.size(); ++i) {
     if (!group_.stored[i]) continue;
     const Value member = group_.members[i];
-    const Resident result = work.residents.allocate(member, layout_);
+    Resident result = room_of_operand(i);
+    if (!result.present()) result = work.residents.allocate(member, layout_);
     if (result.present()) {
       results_[member] = result;
     } else {
@@ -61,6 +62,22 @@ LayoutGroup::LayoutGroup(Workspace& work, const MapGroup& group, const Layout& l
     }
   }
   work.program.section(work.node(group_.members[0]).origin);
+}
+
+Resident LayoutGroup::room_of_operand(size_t member) {
+  const Value value = group_.members[member];
+  for (const Value spent : group_.spent) {
+    const auto source = sources_.find(spent);
+    if (source == sources_.end() || last_use_.at(spent) > member) continue;
+    const Source& from = source->second;
+    if (!from.resident.present() || from.resident.layout != layout_ || !from.by_outer ||
+        !from.by_inner) {
+      continue;
+    }
+    const Resident room = work_.residents.succeed(value, spent, 1);
+    if (room.present()) return room;
+  }
+  return {};
 }
 
 // An operand that repeats a smaller value is read from that one.

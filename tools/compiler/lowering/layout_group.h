@@ -44,6 +44,9 @@ class LayoutGroup {
     bool by_outer = true, by_inner = true;
   };
   Source source_of(Value value);
+  // Room of an operand that nobody reads behind the member: each element is read before it is
+  // written. Not present if there is none.
+  Resident room_of_operand(size_t member);
   // How many full tiles an instruction may take.
   int64_t tiles_at_once() const;
   std::optional<Source> repeated(Value value);

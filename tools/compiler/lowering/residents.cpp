@@ -73,6 +73,8 @@ void Residents::expire(size_t node) {
   };
   std::erase_if(table_, over);
   std::erase_if(replicated_, over);
+  const int64_t need = needs_[node] + needs_[node] / 8;
+  arena_.limit(static_cast<uint32_t>(std::min<int64_t>(need, Workspace::kResidentColumns)));
 }
 
 // Of the values that no task holds, the one that is needed last.
@@ -129,8 +131,20 @@ Resident Residents::scratch(const Layout& layout) {
   for (;;) {  // bounded: each round has one value less
     Resident resident = room(layout);
     if (resident.present()) return resident;
-    if (!work_.program.ok() || !spill_one()) return {};
+    if (!work_.program.ok()) return {};
+    if (!work_.give_back_lent() && !spill_one()) return {};
   }
+}
+
+Resident Residents::succeed(Value value, Value spent, long holders) {
+  const auto found = table_.find(spent);
+  if (found == table_.end() || found->second.replicated) return {};
+  const Resident resident = found->second;
+  // The copies are those of the holders, of the table, and the one here.
+  if (resident.tiles[0].use_count() != holders + 2) return {};
+  table_.erase(spent);
+  table_[value] = resident;
+  return resident;
 }
 
 Resident Residents::allocate(Value value, const Layout& layout) {

@@ -42,7 +42,11 @@ class Residents {
 
   void reserve() { arena_.reserve(); }
   // The node after whose task a value is not read any more.
-  void plan(std::vector<size_t> last_use) { last_use_ = std::move(last_use); }
+  // Of each node: what values will take from its task on, in columns.
+  void plan(std::vector<size_t> last_use, std::vector<int64_t> needs) {
+    last_use_ = std::move(last_use);
+    needs_ = std::move(needs);
+  }
   // Drops what is not read after the task of the node.
   void expire(size_t node);
 
@@ -54,10 +58,16 @@ class Residents {
   // The value, which has the elements of another one at the same places.
   void set(graph::Value value, const Resident& resident) { table_[value] = resident; }
   void forget(graph::Value value) { table_.erase(value); }
+  // Makes the value in the room of another one that nobody reads any more. Not present if somebody
+  // holds that besides `holders` copies of it.
+  Resident succeed(graph::Value value, graph::Value spent, long holders);
   // Room for the value; not present if there is none.
   Resident allocate(graph::Value value, const Layout& layout);
   // Room that no value has.
   Resident scratch(const Layout& layout);
+  // Room that values will not need, for somebody who gives it back if they do: see
+  // Workspace::stream().
+  std::shared_ptr<const builder::Tile> lend(uint32_t columns) { return arena_.lend(columns); }
   // The value in this layout, loaded if it is not here; not present if there is no room.
   Resident load(graph::Value value, const Layout& layout);
   // All elements as one row on all partitions.
@@ -73,6 +83,7 @@ class Residents {
   Workspace& work_;
   Arena arena_;
   std::vector<size_t> last_use_;
+  std::vector<int64_t> needs_;
   std::map<graph::Value, Resident> table_;
   std::map<graph::Value, Resident> replicated_;
 };
