@@ -9,6 +9,7 @@
 #include "tools/compiler/lowering/broadcast.h"
 #include "tools/compiler/lowering/piece.h"
 #include "tools/compiler/lowering/product.h"
+#include "tools/compiler/lowering/row_numbers.h"
 #include "tools/compiler/lowering/windows.h"
 
 namespace neuron::lowering {
@@ -294,6 +295,7 @@ void Lowering::plan_lifetimes() {
   }
   std::vector<int64_t> needs = needs_of(last);
   work_.residents.plan(std::move(last), std::move(needs));
+  if (work_.resident()) work_.residents.plan_numbers(row_numbers(graph_, needed_));
 }
 
 // Columns of a value, as products and those who follow them have it.

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/compiler/lowering/residents.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "tools/compiler/lowering/row_numbers.h"
 #include "tools/compiler/lowering/workspace.h"
 
 namespace neuron::lowering {
@@ -153,7 +157,36 @@ Resident Residents::allocate(Value value, const Layout& layout) {
   return resident;
 }
 
+// One transfer for all.
+void Residents::load_numbers() {
+  const std::vector<Value> values = std::exchange(numbers_, {});
+  const Graph& graph = work_.graph;
+  uint32_t columns = 0;
+  for (const Value value : values) columns += static_cast<uint32_t>(number_columns(graph, value));
+  const Resident whole = scratch({1, Layout::kLanes, columns});
+  if (!whole.present()) return;
+  const std::shared_ptr<const Tile>& room = whole.tiles[0];
+  const Buffer numbers = work_.constant(NEURON_DTYPE_F32, uint64_t{columns} * NEURON_PARTITIONS,
+                                        number_bytes(graph, values));
+  work_.load(room->all(), Workspace::rows(numbers, 0, NEURON_PARTITIONS, columns));
+  uint32_t first = 0;
+  for (const Value value : values) {
+    Resident resident;
+    resident.layout = {1, graph::elements_of(work_.node(value).shape), 1};
+    for (int64_t tile = 0; tile < resident.layout.tiles(); ++tile) {
+      auto some = std::make_unique<Tile>(*room);
+      some->base += first++ * 4;
+      some->columns = 1;
+      resident.tiles.emplace_back(some.release(), [room](const Tile* held) { delete held; });
+    }
+    if (!has(value)) table_[value] = resident;
+  }
+}
+
 Resident Residents::load(Value value, const Layout& layout) {
+  if (layout.columns() == 1 && std::count(numbers_.begin(), numbers_.end(), value) != 0) {
+    load_numbers();
+  }
   const Resident known = find(value);
   if (known.present() && known.layout == layout) return known;
   // Rows of very few elements would each be a descriptor.

@@ -47,6 +47,8 @@ class Residents {
     last_use_ = std::move(last_use);
     needs_ = std::move(needs);
   }
+  // Constants with a number for each row, which come together when the first is needed.
+  void plan_numbers(std::vector<graph::Value> values) { numbers_ = std::move(values); }
   // Drops what is not read after the task of the node.
   void expire(size_t node);
 
@@ -76,6 +78,7 @@ class Residents {
   void store(graph::Value value, const builder::Buffer& buffer) const;
 
  private:
+  void load_numbers();
   bool load_turned(const Resident& resident, const builder::Buffer& from);
   bool spill_one();
   Resident room(const Layout& layout);
@@ -84,6 +87,7 @@ class Residents {
   Arena arena_;
   std::vector<size_t> last_use_;
   std::vector<int64_t> needs_;
+  std::vector<graph::Value> numbers_;  // that are not here yet
   std::map<graph::Value, Resident> table_;
   std::map<graph::Value, Resident> replicated_;
 };
