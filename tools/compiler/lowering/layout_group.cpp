@@ -74,7 +74,7 @@ Resident LayoutGroup::room_of_operand(size_t member) {
         !from.by_inner) {
       continue;
     }
-    const Resident room = work_.residents.succeed(value, spent, 1);
+    const Resident room = work_.residents.succeed(value, spent, group_.spent);
     if (room.present()) return room;
   }
   return {};
@@ -190,13 +190,12 @@ Lane LayoutExchange::repeated(Lanes& lanes, const LayoutGroup::Source& source,
   const int32_t pitch = part_.tiles > 1 ? resident.pitch().value_or(0) : 0;
   tile.columns += static_cast<uint32_t>(pitch) * (part_.tiles - 1);
   Lane lane{nullptr, dtype};
-  lane.view = tile.pattern(
-      0, lanes.parts(), first, {part_.inners, part_.outers, part_.tiles},
-      {source.by_inner ? 1 : 0, source.by_outer ? static_cast<int32_t>(resident.layout.inner) : 0,
-       pitch});
+  lane.view =
+      tile.pattern(0, lanes.parts(), first, {part_.inners, part_.outers, part_.tiles},
+                   {source.by_inner ? 1 : 0,
+                    source.by_outer ? static_cast<int32_t>(resident.layout.inner) : 0, pitch});
   lane.view.dtype = dtype;
-  const bool one =
-      part_.tiles == 1 && !source.by_inner && (!source.by_outer || part_.outers == 1);
+  const bool one = part_.tiles == 1 && !source.by_inner && (!source.by_outer || part_.outers == 1);
   if (one && dtype == NEURON_DTYPE_F32) lane.column = tile.at(0, lanes.parts(), first, 1);
   return lane;
 }

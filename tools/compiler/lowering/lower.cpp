@@ -229,8 +229,12 @@ MapGroup Lowering::group_from(size_t first, bool simple) {
     const Node& node = work_.node(member);
     operands.insert(node.operands.begin(), node.operands.end());
   }
-  for (const Value operand : operands) {
-    if (is_spent(operand)) group.spent.push_back(operand);
+  for (Value operand : operands) {
+    while (is_spent(operand)) {
+      group.spent.push_back(operand);
+      if (!graph::renames(work_.node(operand), graph_)) break;
+      operand = work_.node(operand).operands[0];
+    }
   }
   group.members = std::move(members);
   return group;

@@ -140,13 +140,19 @@ Resident Residents::scratch(const Layout& layout) {
   }
 }
 
-Resident Residents::succeed(Value value, Value spent, long holders) {
-  const auto found = table_.find(spent);
-  if (found == table_.end() || found->second.replicated) return {};
-  const Resident resident = found->second;
-  // The copies are those of the holders, of the table, and the one here.
-  if (resident.tiles[0].use_count() != holders + 2) return {};
-  table_.erase(spent);
+Resident Residents::succeed(Value value, Value old, const std::vector<Value>& spent) {
+  const Resident resident = find(old);
+  if (!resident.present() || resident.replicated) return {};
+  std::vector<Value> names;
+  for (const auto& [name, other] : table_) {
+    if (other.tiles[0] == resident.tiles[0]) names.push_back(name);
+  }
+  const bool all = std::all_of(names.begin(), names.end(), [&](Value name) {
+    return std::count(spent.begin(), spent.end(), name) != 0;
+  });
+  // Copies are those of the names, the one that the caller has, and the one here.
+  if (!all || resident.tiles[0].use_count() != static_cast<long>(names.size()) + 2) return {};
+  for (const Value name : names) table_.erase(name);
   table_[value] = resident;
   return resident;
 }

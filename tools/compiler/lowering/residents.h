@@ -60,9 +60,9 @@ class Residents {
   // The value, which has the elements of another one at the same places.
   void set(graph::Value value, const Resident& resident) { table_[value] = resident; }
   void forget(graph::Value value) { table_.erase(value); }
-  // Makes the value in the room of another one that nobody reads any more. Not present if somebody
-  // holds that besides `holders` copies of it.
-  Resident succeed(graph::Value value, graph::Value spent, long holders);
+  // Makes the value in the room of `old`. Not present if a value that is not spent lies there, too,
+  // or somebody holds the room besides one copy.
+  Resident succeed(graph::Value value, graph::Value old, const std::vector<graph::Value>& spent);
   // Room for the value; not present if there is none.
   Resident allocate(graph::Value value, const Layout& layout);
   // Room that no value has.

@@ -15,7 +15,7 @@
 namespace neuron::lowering {
 
 // Maps of one number of elements, in order; `stored` of them are wanted in HBM. Nobody reads the
-// `spent` operands any more when the group is done.
+// `spent` operands any more when the group is done, nor what they rename.
 struct MapGroup {
   std::vector<Value> members;
   std::vector<bool> stored;
