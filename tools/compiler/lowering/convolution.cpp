@@ -65,6 +65,7 @@ class Convolution {
   int64_t stored_rows(int64_t outputs) const;
   bool load_image(int64_t image, Band& band);
   void pad(const Band& band, int64_t image);
+  void copy_rows(const TileAccess& to, const TileAccess& from);
   void pack(const Band& band, int64_t image);
   TileAccess moving(const Band& band, const Part& part, int64_t y, int64_t x, uint32_t rows,
                     uint32_t columns) const;
@@ -204,15 +205,20 @@ void Convolution::pad(const Band& band, int64_t image) {
     zero((end - first) * pitch_, pitch_, first + count - end);
     zero((begin - first) * pitch_, left - w_.left(), rows);
     zero((begin - first) * pitch_ + right - w_.left(), w_.right() - right, rows);
-    const TileAccess inside =
-        tile.pattern(0, parts, size((begin - first) * pitch_ + left - w_.left()),
-                     {size(columns), size(rows)}, {1, static_cast<int32_t>(pitch_)});
+    const auto inside = [&](int64_t row, int64_t count) {
+      return tile.pattern(0, parts, size((row - first) * pitch_ + left - w_.left()),
+                          {size(columns), size(count)}, {1, static_cast<int32_t>(pitch_)});
+    };
     if (source_.present()) {
-      const auto from = size(image * w_.height * w_.width + begin * w_.width + left);
-      work_.program.activate(
-          inside, NEURON_ACT_COPY,
-          source_.tiles[static_cast<size_t>(t)]->pattern(
-              0, parts, from, {size(columns), size(rows)}, {1, static_cast<int32_t>(w_.width)}));
+      // PE begins when the first rows are there.
+      const int64_t some = std::max<int64_t>(1, kWide / columns);
+      for (int64_t row = begin; row < end; row += some) {
+        const int64_t count = std::min(some, end - row);
+        copy_rows(inside(row, count),
+                  source_.tiles[static_cast<size_t>(t)]->pattern(
+                      0, parts, size(image * w_.height * w_.width + row * w_.width + left),
+                      {size(columns), size(count)}, {1, static_cast<int32_t>(w_.width)}));
+      }
       continue;
     }
     BufferAccess from;
@@ -224,7 +230,16 @@ void Convolution::pad(const Band& band, int64_t image) {
     from.ndim = 3;
     from.size = {size(columns) * uint64_t{4}, size(rows), parts, 1};
     from.step = {1, w_.width * 4, w_.height * w_.width * 4, 0};
-    work_.load(inside, from);
+    work_.load(inside(begin, rows), from);
+  }
+}
+
+// DVE and Activation take turns by the work that they have had.
+void Convolution::copy_rows(const TileAccess& to, const TileAccess& from) {
+  if (work_.activation_is_idle(static_cast<uint32_t>(to.elements()))) {
+    work_.program.activate(to, NEURON_ACT_COPY, from);
+  } else {
+    work_.program.tensor_copy(Engine::kDve, to, from);
   }
 }
 

@@ -25,7 +25,7 @@ Lane real_function(Lanes& lanes, graph::Function function, const Lane& x);
 Lane real_function(Lanes& lanes, graph::Function function, const Operand& a, const Operand& b);
 // The quotient with what the reciprocal's rounding lost put back: nearly always the nearest number.
 // Seven times the work of kDivide.
-Lane near_quotient(Lanes& lanes, const Operand& a, const Operand& b);
+Lane near_quotient(Lanes& lanes, const Operand& left, const Operand& right);
 Lane real_comparison(Lanes& lanes, graph::Function function, const Operand& a, const Operand& b);
 
 // `type` is that of the operands; results are not wrapped to it.

@@ -20,6 +20,9 @@ namespace neuron::lowering {
 
 struct Layout {
   static constexpr int64_t kLanes = 128;
+  // Instructions with fewer columns take no less time. So tiles that have no more of them lie in
+  // one row, and an instruction takes several.
+  static constexpr int64_t kFewColumns = 64;
   int64_t outer = 1, rows = 1, inner = 1;
 
   bool operator==(const Layout&) const = default;

@@ -53,7 +53,8 @@ LayoutGroup::LayoutGroup(Workspace& work, const MapGroup& group, const Layout& l
   for (size_t i = 0; i < group_.members.size(); ++i) {
     if (!group_.stored[i]) continue;
     const Value member = group_.members[i];
-    const Resident result = work.residents.allocate(member, layout_);
+    Resident result = room_of_operand(i);
+    if (!result.present()) result = work.residents.allocate(member, layout_);
     if (result.present()) {
       results_[member] = result;
     } else {
@@ -61,6 +62,22 @@ LayoutGroup::LayoutGroup(Workspace& work, const MapGroup& group, const Layout& l
     }
   }
   work.program.section(work.node(group_.members[0]).origin);
+}
+
+Resident LayoutGroup::room_of_operand(size_t member) {
+  const Value value = group_.members[member];
+  for (const Value spent : group_.spent) {
+    const auto source = sources_.find(spent);
+    if (source == sources_.end() || last_use_.at(spent) > member) continue;
+    const Source& from = source->second;
+    if (!from.resident.present() || from.resident.layout != layout_ || !from.by_outer ||
+        !from.by_inner) {
+      continue;
+    }
+    const Resident room = work_.residents.succeed(value, spent, group_.spent);
+    if (room.present()) return room;
+  }
+  return {};
 }
 
 // An operand that repeats a smaller value is read from that one.
@@ -123,6 +140,7 @@ class LayoutExchange : public Exchange {
 
  private:
   TileAccess whole(const Resident& resident) const {
+    if (part_.tiles > 1) return resident.across(part_.tile, part_.tiles);
     return resident.at(part_.tile, part_.outer, part_.outers, part_.inner, part_.inners);
   }
   BufferAccess rows(Value value) const;
@@ -168,13 +186,16 @@ Lane LayoutExchange::repeated(Lanes& lanes, const LayoutGroup::Source& source,
   const int64_t outer = source.by_outer ? part_.outer : 0,
                 inner = source.by_inner ? part_.inner : 0;
   const auto first = static_cast<uint32_t>(outer * resident.layout.inner + inner);
-  const Tile& tile = *resident.tiles[resident.replicated ? 0 : static_cast<size_t>(part_.tile)];
+  Tile tile = *resident.tiles[resident.replicated ? 0 : static_cast<size_t>(part_.tile)];
+  const int32_t pitch = part_.tiles > 1 ? resident.pitch().value_or(0) : 0;
+  tile.columns += static_cast<uint32_t>(pitch) * (part_.tiles - 1);
   Lane lane{nullptr, dtype};
-  lane.view = tile.pattern(
-      0, lanes.parts(), first, {part_.inners, part_.outers},
-      {source.by_inner ? 1 : 0, source.by_outer ? static_cast<int32_t>(resident.layout.inner) : 0});
+  lane.view =
+      tile.pattern(0, lanes.parts(), first, {part_.inners, part_.outers, part_.tiles},
+                   {source.by_inner ? 1 : 0,
+                    source.by_outer ? static_cast<int32_t>(resident.layout.inner) : 0, pitch});
   lane.view.dtype = dtype;
-  const bool one = !source.by_inner && (!source.by_outer || part_.outers == 1);
+  const bool one = part_.tiles == 1 && !source.by_inner && (!source.by_outer || part_.outers == 1);
   if (one && dtype == NEURON_DTYPE_F32) lane.column = tile.at(0, lanes.parts(), first, 1);
   return lane;
 }
@@ -192,16 +213,38 @@ void LayoutExchange::store(Lanes& lanes, Value value, const Lane& lane) {
 
 void LayoutGroup::piece(const Part& part, const TileAccess& given) {
   LayoutExchange exchange(*this, part);
-  Piece piece(work_, layout_.parts(part.tile), part.outers * part.inners, exchange);
+  Piece piece(work_, layout_.parts(part.tile), part.outers * part.inners * part.tiles, exchange);
   if (given.present()) piece.give(given_, given);
   piece.run(group_, last_use_);
+}
+
+int64_t LayoutGroup::tiles_at_once() const {
+  if (layout_.columns() > Layout::kFewColumns) return 1;
+  const auto in_row = [](const Resident& resident) {
+    return resident.present() && resident.pitch().has_value();
+  };
+  for (const auto& [value, source] : sources_) {
+    if (!in_row(source.resident)) return 1;
+  }
+  for (size_t i = 0; i < group_.members.size(); ++i) {
+    if (!group_.stored[i]) continue;
+    const auto result = results_.find(group_.members[i]);
+    if (result == results_.end() || !in_row(result->second)) return 1;
+  }
+  return std::min(layout_.rows / Layout::kLanes, Workspace::kWidth / layout_.columns());
 }
 
 void LayoutGroup::emit() {
   if (!work_.program.ok()) return;
   const auto width = int64_t{Workspace::kWidth};
   const int64_t outers = std::clamp<int64_t>(width / layout_.inner, 1, layout_.outer);
-  for (int64_t tile = 0; tile < layout_.tiles(); ++tile) {
+  const int64_t full = layout_.rows / Layout::kLanes, most = tiles_at_once();
+  int64_t tile = 0;
+  for (; most > 1 && tile < full; tile += most) {
+    piece({tile, 0, 0, static_cast<uint32_t>(layout_.outer), static_cast<uint32_t>(layout_.inner),
+           static_cast<uint32_t>(std::min(most, full - tile))});
+  }
+  for (tile = most > 1 ? full : 0; tile < layout_.tiles(); ++tile) {
     for (int64_t outer = 0; outer < layout_.outer; outer += outers) {
       const int64_t some = std::min(outers, layout_.outer - outer);
       for (int64_t inner = 0; inner < layout_.inner; inner += width) {

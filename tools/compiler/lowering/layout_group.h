@@ -29,6 +29,7 @@ class LayoutGroup {
   struct Part {
     int64_t tile = 0, outer = 0, inner = 0;
     uint32_t outers = 1, inners = 1;
+    uint32_t tiles = 1;  // with more, all columns of full ones
   };
   void piece(const Part& part, const TileAccess& given = {});
   // All pieces.
@@ -43,6 +44,11 @@ class LayoutGroup {
     bool by_outer = true, by_inner = true;
   };
   Source source_of(Value value);
+  // Room of an operand that nobody reads behind the member: each element is read before it is
+  // written. Not present if there is none.
+  Resident room_of_operand(size_t member);
+  // How many full tiles an instruction may take.
+  int64_t tiles_at_once() const;
   std::optional<Source> repeated(Value value);
 
   Workspace& work_;

@@ -9,6 +9,7 @@
 #include "tools/compiler/lowering/broadcast.h"
 #include "tools/compiler/lowering/piece.h"
 #include "tools/compiler/lowering/product.h"
+#include "tools/compiler/lowering/row_numbers.h"
 #include "tools/compiler/lowering/windows.h"
 
 namespace neuron::lowering {
@@ -63,6 +64,8 @@ class Lowering {
   void check_memory();
   void count_uses();
   void plan_lifetimes();
+  int64_t columns_of_value(size_t number) const;
+  std::vector<int64_t> needs_of(const std::vector<size_t>& last) const;
   void plan_destinations();
   // Whether it repeats a smaller value and only maps read it, which then read the smaller one.
   bool repeats(Value value) const;
@@ -71,6 +74,8 @@ class Lowering {
   bool waits(Value value) const;
   bool ready(Value operand, const std::vector<Value>& members) const;
   MapGroup group_from(size_t first, bool simple = false);
+  // Whether all that reads the value, or what moves it, is done.
+  bool is_spent(Value value) const;
   // The maps that may read the product's sums in PSUM.
   ProductExit exit_of(Value product);
   void emit(size_t number);
@@ -219,8 +224,29 @@ MapGroup Lowering::group_from(size_t first, bool simple) {
     }
     group.stored.push_back(inside < uses_[static_cast<size_t>(member)]);
   }
+  std::set<Value> operands;
+  for (const Value member : members) {
+    const Node& node = work_.node(member);
+    operands.insert(node.operands.begin(), node.operands.end());
+  }
+  for (Value operand : operands) {
+    while (is_spent(operand)) {
+      group.spent.push_back(operand);
+      if (!graph::renames(work_.node(operand), graph_)) break;
+      operand = work_.node(operand).operands[0];
+    }
+  }
   group.members = std::move(members);
   return group;
+}
+
+bool Lowering::is_spent(Value value) const {
+  if (given_[static_cast<size_t>(value)]) return false;
+  const std::vector<size_t>& readers = readers_[static_cast<size_t>(value)];
+  return std::all_of(readers.begin(), readers.end(), [&](size_t reader) {
+    return done_[reader] &&
+           (graph_.nodes[reader].kind != Kind::kMove || is_spent(static_cast<Value>(reader)));
+  });
 }
 
 void Lowering::emit(size_t number) {
@@ -271,7 +297,40 @@ void Lowering::plan_lifetimes() {
       last[static_cast<size_t>(operand)] = std::max(last[static_cast<size_t>(operand)], end);
     }
   }
-  work_.residents.plan(std::move(last));
+  std::vector<int64_t> needs = needs_of(last);
+  work_.residents.plan(std::move(last), std::move(needs));
+  if (work_.resident()) work_.residents.plan_numbers(row_numbers(graph_, needed_));
+}
+
+// Columns of a value, as products and those who follow them have it.
+int64_t Lowering::columns_of_value(size_t number) const {
+  const Node& node = graph_.nodes[number];
+  const auto value = static_cast<Value>(number);
+  if (node.kind == Kind::kConstant) return 0;
+  if (node.kind == Kind::kMove && (columns_of(graph_, value) || pool_of(graph_, value))) return 0;
+  Layout layout{1, 1, graph::elements_of(node.shape)};
+  if (node.kind == Kind::kProduct) {
+    layout = {node.batch, node.rows, node.columns};
+  } else if (node.shape.size() > 1) {
+    // Channels of images, rows of matrices.
+    layout.rows = node.shape[node.shape.size() > 2 ? 1 : 0];
+    layout.inner /= layout.rows;
+  }
+  return layout.tiles() * layout.columns();
+}
+
+// What lives at a node or behind it at once, at most.
+std::vector<int64_t> Lowering::needs_of(const std::vector<size_t>& last) const {
+  std::vector<int64_t> needs(graph_.nodes.size() + 1, 0);
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    if (!needed_[i] || last[i] < i) continue;
+    const int64_t columns = columns_of_value(i);
+    needs[i] += columns;
+    needs[std::min(last[i] + 1, graph_.nodes.size())] -= columns;
+  }
+  for (size_t i = 1; i < needs.size(); ++i) needs[i] += needs[i - 1];
+  for (size_t i = graph_.nodes.size(); i-- > 0;) needs[i] = std::max(needs[i], needs[i + 1]);
+  return needs;
 }
 
 // Values that are outputs in the form that they have inside are made there.

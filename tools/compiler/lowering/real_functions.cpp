@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of real numbers.
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -253,7 +254,33 @@ Lane real_function(Lanes& l, Function function, const Operand& a, const Operand&
   return l.with(op, a.lane, b.lane);
 }
 
+namespace {
+
+// The same of a divisor that is known, whose reciprocal and halves are, too.
+Lane near_quotient_of_number(Lanes& l, const Lane& a, float divisor) {
+  const float inverse = 1 / divisor;
+  const float divisor_high =
+      std::bit_cast<float>(std::bit_cast<uint32_t>(divisor) & uint32_t{0xFFFFF000});
+  const float divisor_low = divisor - divisor_high;
+  const Lane first = l.with(NEURON_ALU_MUL, a, inverse);
+  const Lane high = l.bits(NEURON_ALU_AND, first, 0xFFFFF000), low = l.subtract(first, high);
+  Lane rest = a;
+  for (const Lane& half : {high, low}) {
+    rest = l.subtract(rest, l.with(NEURON_ALU_MUL, half, divisor_high));
+    if (divisor_low != 0) rest = l.subtract(rest, l.with(NEURON_ALU_MUL, half, divisor_low));
+  }
+  const Lane better = l.add(first, l.with(NEURON_ALU_MUL, rest, inverse));
+  // Where something is infinite or NaN there is no rest.
+  const Lane finite = l.compare(NEURON_ALU_LT, absolute(l, rest), kInfinity);
+  return l.select(finite, better, first);
+}
+
+}  // namespace
+
 Lane near_quotient(Lanes& l, const Operand& left, const Operand& right) {
+  if (right.uniform && std::isnormal(1 / static_cast<float>(right.number))) {
+    return near_quotient_of_number(l, filled(l, left), static_cast<float>(right.number));
+  }
   const Lane a = filled(l, left), b = filled(l, right);
   const Lane inverse = l.reciprocal(b);
   const Lane first = l.multiply(a, inverse);

@@ -32,15 +32,17 @@ class ResidentProduct {
         result_layout_{node_.batch, node_.rows, node_.columns},
         depths_(depth_parts(work.graph, node_)),
         chunked_(chunk_of(work.graph, node_).depth != 0),
-        high_((node_.rows + kHigh - 1) / kHigh) {
+        high_((node_.rows + kHigh - 1) / kHigh),
+        turned_(node_.turned) {
     left_value_ = node_.operands[0];
     right_value_ = node_.operands[1];
     work.trim();
     work.reserve_stream();
-    if (!node_.turned) {
-      left_ = operand(left_value_, {node_.batch, node_.rows, node_.depth});
-    } else if (!chunked_) {
+    if (!turned_) left_ = operand(left_value_, {node_.batch, node_.rows, node_.depth});
+    // One row is one column: it may lie as PE wants it.
+    if (!left_.present() && !chunked_ && (turned_ || node_.rows == 1)) {
       left_ = operand(left_value_, {node_.batch, node_.depth, node_.rows});
+      turned_ = turned_ || left_.present();
     }
     if (!chunked_) right_ = operand(right_value_, {node_.batch, node_.depth, node_.columns});
     if (!left_.present()) left_place_ = work.place(left_value_);
@@ -78,6 +80,7 @@ class ResidentProduct {
   const std::vector<DepthPart> depths_;
   const bool chunked_;  // parts of K do not begin where tiles do
   const int64_t high_;
+  bool turned_;  // the left operand has K on partitions
   Value left_value_, right_value_;
   Resident left_, right_, result_;
   Buffer left_place_, place_;
@@ -100,13 +103,13 @@ void ResidentProduct::allocate() {
   };
   const auto blocks = depths_.size() * static_cast<size_t>(high_);
   keeps_stationary_ = blocks <= kStationary;
-  const bool prepares = !node_.turned || !left_.present();
+  const bool prepares = !turned_ || !left_.present();
   if (prepares) {
     // Of the next rows or batch, while those of the present ones are still multiplied.
     tiles(stationary_, std::min(kStationary, std::max<size_t>(2 * blocks, 2)), "stationary",
           std::min(kHigh, node_.rows));
   }
-  if (!left_.present() && !node_.turned) {
+  if (!left_.present() && !turned_) {
     tiles(loaded_, 4, "left", std::min(kDeep, node_.depth));
   }
   keeps_moving_ = high_ > 1 && depths_.size() <= kMoving;
@@ -114,7 +117,7 @@ void ResidentProduct::allocate() {
   for (size_t i = 0; i < kBanks; ++i) {
     banks_.push_back(work_.program.psum("sum", kHigh, kWide));
   }
-  if (!node_.turned) {
+  if (!turned_) {
     for (int i = 0; i < 4; ++i) turning_.push_back(work_.program.psum("turned", kDeep, kHigh));
   }
 }
@@ -157,7 +160,7 @@ TileAccess ResidentProduct::stationary(int64_t batch, int64_t row, const DepthPa
   const auto kept = kept_stationary_.find(key);
   if (kept != kept_stationary_.end()) return kept->second;
   TileAccess tile;
-  if (!node_.turned) {
+  if (!turned_) {
     tile = turned(batch, row, k);
   } else if (left_.present()) {
     return left_.at(k.first / kDeep, batch, 1, row, part(node_.rows, row, kHigh));

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/compiler/lowering/residents.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "tools/compiler/lowering/row_numbers.h"
 #include "tools/compiler/lowering/workspace.h"
 
 namespace neuron::lowering {
@@ -38,6 +42,27 @@ builder::TileAccess Resident::at(int64_t tile, int64_t outer, uint32_t outers, i
   return whole.pattern(0, parts, first, {inners, outers}, {1, static_cast<int32_t>(layout.inner)});
 }
 
+std::optional<int32_t> Resident::pitch() const {
+  if (replicated || tiles.size() < 2) return 0;
+  const auto distance = [&](size_t i) {
+    return (int64_t{tiles[i + 1]->base} - int64_t{tiles[i]->base}) / 4;
+  };
+  for (size_t i = 1; i + 1 < tiles.size(); ++i) {
+    if (distance(i) != distance(0)) return std::nullopt;
+  }
+  // Operands have 16-bit steps.
+  if (distance(0) < layout.columns() || distance(0) > INT16_MAX) return std::nullopt;
+  return static_cast<int32_t>(distance(0));
+}
+
+builder::TileAccess Resident::across(int64_t tile, uint32_t count) const {
+  Tile all = *tiles[replicated ? 0 : static_cast<size_t>(tile)];
+  const auto columns = static_cast<uint32_t>(layout.columns());
+  const int32_t step = pitch().value_or(0);
+  all.columns = static_cast<uint32_t>(step) * (count - 1) + columns;
+  return all.pattern(0, NEURON_PARTITIONS, 0, {columns, count}, {1, step});
+}
+
 Residents::Residents(Workspace& work, uint32_t columns)
     : work_(work), arena_(work.program, columns) {}
 
@@ -52,6 +77,8 @@ void Residents::expire(size_t node) {
   };
   std::erase_if(table_, over);
   std::erase_if(replicated_, over);
+  const int64_t need = needs_[node] + needs_[node] / 8;
+  arena_.limit(static_cast<uint32_t>(std::min<int64_t>(need, Workspace::kResidentColumns)));
 }
 
 // Of the values that no task holds, the one that is needed last.
@@ -91,6 +118,11 @@ Resident Residents::room(const Layout& layout) {
   Resident resident;
   resident.layout = layout;
   if (layout.columns() > UINT32_MAX / 8) return {};
+  if (layout.tiles() > 1 && layout.columns() <= Layout::kFewColumns) {
+    resident.tiles = arena_.take_row(static_cast<uint32_t>(layout.columns()),
+                                     static_cast<size_t>(layout.tiles()));
+    if (resident.present()) return resident;
+  }
   for (int64_t tile = 0; tile < layout.tiles(); ++tile) {
     auto taken = arena_.take(static_cast<uint32_t>(layout.columns()));
     if (!taken) return {};
@@ -103,8 +135,26 @@ Resident Residents::scratch(const Layout& layout) {
   for (;;) {  // bounded: each round has one value less
     Resident resident = room(layout);
     if (resident.present()) return resident;
-    if (!work_.program.ok() || !spill_one()) return {};
+    if (!work_.program.ok()) return {};
+    if (!work_.give_back_lent() && !spill_one()) return {};
   }
+}
+
+Resident Residents::succeed(Value value, Value old, const std::vector<Value>& spent) {
+  const Resident resident = find(old);
+  if (!resident.present() || resident.replicated) return {};
+  std::vector<Value> names;
+  for (const auto& [name, other] : table_) {
+    if (other.tiles[0] == resident.tiles[0]) names.push_back(name);
+  }
+  const bool all = std::all_of(names.begin(), names.end(), [&](Value name) {
+    return std::count(spent.begin(), spent.end(), name) != 0;
+  });
+  // Copies are those of the names, the one that the caller has, and the one here.
+  if (!all || resident.tiles[0].use_count() != static_cast<long>(names.size()) + 2) return {};
+  for (const Value name : names) table_.erase(name);
+  table_[value] = resident;
+  return resident;
 }
 
 Resident Residents::allocate(Value value, const Layout& layout) {
@@ -113,7 +163,36 @@ Resident Residents::allocate(Value value, const Layout& layout) {
   return resident;
 }
 
+// One transfer for all.
+void Residents::load_numbers() {
+  const std::vector<Value> values = std::exchange(numbers_, {});
+  const Graph& graph = work_.graph;
+  uint32_t columns = 0;
+  for (const Value value : values) columns += static_cast<uint32_t>(number_columns(graph, value));
+  const Resident whole = scratch({1, Layout::kLanes, columns});
+  if (!whole.present()) return;
+  const std::shared_ptr<const Tile>& room = whole.tiles[0];
+  const Buffer numbers = work_.constant(NEURON_DTYPE_F32, uint64_t{columns} * NEURON_PARTITIONS,
+                                        number_bytes(graph, values));
+  work_.load(room->all(), Workspace::rows(numbers, 0, NEURON_PARTITIONS, columns));
+  uint32_t first = 0;
+  for (const Value value : values) {
+    Resident resident;
+    resident.layout = {1, graph::elements_of(work_.node(value).shape), 1};
+    for (int64_t tile = 0; tile < resident.layout.tiles(); ++tile) {
+      auto some = std::make_unique<Tile>(*room);
+      some->base += first++ * 4;
+      some->columns = 1;
+      resident.tiles.emplace_back(some.release(), [room](const Tile* held) { delete held; });
+    }
+    if (!has(value)) table_[value] = resident;
+  }
+}
+
 Resident Residents::load(Value value, const Layout& layout) {
+  if (layout.columns() == 1 && std::count(numbers_.begin(), numbers_.end(), value) != 0) {
+    load_numbers();
+  }
   const Resident known = find(value);
   if (known.present() && known.layout == layout) return known;
   // Rows of very few elements would each be a descriptor.

@@ -27,9 +27,13 @@ struct Resident {
   std::vector<std::shared_ptr<const builder::Tile>> tiles;
 
   bool present() const { return !tiles.empty(); }
+  // Columns from the beginning of each tile to that of the next; none if they differ.
+  std::optional<int32_t> pitch() const;
   // Columns of a tile: `outers` times `inners`, from [outer, inner] on.
   builder::TileAccess at(int64_t tile, int64_t outer, uint32_t outers, int64_t inner,
                          uint32_t inners) const;
+  // All columns of `count` full tiles, one behind the other.
+  builder::TileAccess across(int64_t tile, uint32_t count) const;
 };
 
 class Residents {
@@ -38,7 +42,13 @@ class Residents {
 
   void reserve() { arena_.reserve(); }
   // The node after whose task a value is not read any more.
-  void plan(std::vector<size_t> last_use) { last_use_ = std::move(last_use); }
+  // Of each node: what values will take from its task on, in columns.
+  void plan(std::vector<size_t> last_use, std::vector<int64_t> needs) {
+    last_use_ = std::move(last_use);
+    needs_ = std::move(needs);
+  }
+  // Constants with a number for each row, which come together when the first is needed.
+  void plan_numbers(std::vector<graph::Value> values) { numbers_ = std::move(values); }
   // Drops what is not read after the task of the node.
   void expire(size_t node);
 
@@ -50,10 +60,16 @@ class Residents {
   // The value, which has the elements of another one at the same places.
   void set(graph::Value value, const Resident& resident) { table_[value] = resident; }
   void forget(graph::Value value) { table_.erase(value); }
+  // Makes the value in the room of `old`. Not present if a value that is not spent lies there, too,
+  // or somebody holds the room besides one copy.
+  Resident succeed(graph::Value value, graph::Value old, const std::vector<graph::Value>& spent);
   // Room for the value; not present if there is none.
   Resident allocate(graph::Value value, const Layout& layout);
   // Room that no value has.
   Resident scratch(const Layout& layout);
+  // Room that values will not need, for somebody who gives it back if they do: see
+  // Workspace::stream().
+  std::shared_ptr<const builder::Tile> lend(uint32_t columns) { return arena_.lend(columns); }
   // The value in this layout, loaded if it is not here; not present if there is no room.
   Resident load(graph::Value value, const Layout& layout);
   // All elements as one row on all partitions.
@@ -62,6 +78,7 @@ class Residents {
   void store(graph::Value value, const builder::Buffer& buffer) const;
 
  private:
+  void load_numbers();
   bool load_turned(const Resident& resident, const builder::Buffer& from);
   bool spill_one();
   Resident room(const Layout& layout);
@@ -69,6 +86,8 @@ class Residents {
   Workspace& work_;
   Arena arena_;
   std::vector<size_t> last_use_;
+  std::vector<int64_t> needs_;
+  std::vector<graph::Value> numbers_;  // that are not here yet
   std::map<graph::Value, Resident> table_;
   std::map<graph::Value, Resident> replicated_;
 };

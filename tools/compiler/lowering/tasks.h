@@ -14,10 +14,12 @@
 
 namespace neuron::lowering {
 
-// Maps of one number of elements, in order; `stored` of them are wanted in HBM.
+// Maps of one number of elements, in order; `stored` of them are wanted in HBM. Nobody reads the
+// `spent` operands any more when the group is done, nor what they rename.
 struct MapGroup {
   std::vector<Value> members;
   std::vector<bool> stored;
+  std::vector<Value> spent;
 };
 
 // Elements of a row that is taken or written by its number.

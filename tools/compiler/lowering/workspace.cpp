@@ -176,8 +176,11 @@ void Workspace::reserve_stream() {
 std::shared_ptr<const Tile> Workspace::stream(uint32_t columns) {
   for (;;) {  // bounded: each round has one tile less
     auto tile = stream_.take(columns);
+    // What values will not need holds more weights that come early.
+    const bool lent = !tile;
+    if (lent) tile = residents.lend(columns);
     if (tile) {
-      streamed_.push_back(tile);
+      streamed_.push_back({tile, lent});
       return tile;
     }
     if (streamed_.empty() || !program.ok()) break;
@@ -185,6 +188,14 @@ std::shared_ptr<const Tile> Workspace::stream(uint32_t columns) {
   }
   no_room("weights");
   return nullptr;
+}
+
+bool Workspace::give_back_lent() {
+  const auto oldest = std::find_if(streamed_.begin(), streamed_.end(),
+                                   [](const Streamed& one) { return one.lent; });
+  if (oldest == streamed_.end()) return false;
+  streamed_.erase(oldest);
+  return true;
 }
 
 void Workspace::trim_stream() {

@@ -110,6 +110,8 @@ class Workspace {
   void reserve_stream();
   // Room for weights of all partitions, until the holder lets go and younger ones need it.
   std::shared_ptr<const Tile> stream(uint32_t columns);
+  // The oldest of it that lies where values do; false if there is none.
+  bool give_back_lent();
   // Gives that room back, too.
   void trim_stream();
   void no_room(const std::string& origin);
@@ -130,7 +132,12 @@ class Workspace {
   std::map<Value, Buffer> destinations_;
   std::map<std::string, Buffer> declared_;
   Arena stream_;
-  std::deque<std::shared_ptr<const Tile>> streamed_;
+  // Room on its way, the oldest first.
+  struct Streamed {
+    std::shared_ptr<const Tile> tile;
+    bool lent = false;  // by the values
+  };
+  std::deque<Streamed> streamed_;
   std::set<int32_t> early_;  // buffers that are there before the program starts
   std::set<const Node*> rounded_;
   std::set<std::string> tensors_;  // names of inputs and outputs
