@@ -78,7 +78,32 @@ bool stays_inside(const graph::Region& region, const Layout& layout, bool to) {
   return inner < layout.inner && row < layout.rows;
 }
 
-std::optional<Plan> plan_of(const graph::Region& region, const Layout& to, const Layout& from) {
+// Dimensions that go on over the end of a row, or over all of them, are cut there: neighbours are
+// merged whatever they are in a layout.
+void cut_at(std::vector<Dimension>& dimensions, int64_t Dimension::*step, int64_t boundary) {
+  std::vector<Dimension> list;
+  for (const Dimension& d : dimensions) {
+    const int64_t inside = d.*step > 0 && d.*step < boundary && boundary % (d.*step) == 0
+                               ? boundary / (d.*step)
+                               : d.size;
+    if (inside < d.size && d.size % inside == 0) {
+      list.push_back({d.size / inside, d.to_step * inside, d.from_step * inside});
+      list.push_back({inside, d.to_step, d.from_step});
+    } else {
+      list.push_back(d);
+    }
+  }
+  dimensions = std::move(list);
+}
+
+std::optional<Plan> plan_of(const graph::Region& given, const Layout& to, const Layout& from) {
+  graph::Region region = given;
+  for (const int64_t rows : {int64_t{1}, to.rows}) {
+    cut_at(region.dimensions, &Dimension::to_step, rows * to.inner);
+  }
+  for (const int64_t rows : {int64_t{1}, from.rows}) {
+    cut_at(region.dimensions, &Dimension::from_step, rows * from.inner);
+  }
   if (!stays_inside(region, to, true) || !stays_inside(region, from, false)) return std::nullopt;
   Plan plan;
   plan.to = position_of(region.to, to);
