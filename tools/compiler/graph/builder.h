@@ -6,6 +6,8 @@
 #ifndef TOOLS_COMPILER_GRAPH_BUILDER_H
 #define TOOLS_COMPILER_GRAPH_BUILDER_H
 
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -61,6 +63,10 @@ class Builder : public ValueBuilder {
   // x [images, channels, image...] with weights [outputs, channels / groups, kernel...]; a window
   // of each dimension of the image. Group g of the outputs sees group g of the channels.
   Value convolution(Value x, Value weights, const std::vector<Window>& windows, int64_t groups);
+  // The same with zeros between the elements of the image, which lie gaps[i] apart; the windows are
+  // those of that image.
+  Value spread_convolution(Value x, Value weights, const std::vector<Window>& windows,
+                           const std::vector<int64_t>& gaps, int64_t groups);
   // data [depth, columns], numbers [rows] of i64.
   Value gather(Value data, Value numbers);
   Value scatter(Value data, Value numbers, Value rows, std::optional<Function> combine);
@@ -73,7 +79,32 @@ class Builder : public ValueBuilder {
   // the end.
   Value take(Value x, Value numbers, int64_t number);
 
+ protected:
+  Value joined_map(Function function, Value a, Value b) override;
+
  private:
+  // A value whose elements are those of several others at other places, and how each of these was
+  // made: [images, groups * phases * pitch, image...], of whose pitch the first `outputs` are read.
+  struct Joining {
+    struct Part {
+      int64_t groups = 1, phases = 1, outputs = 1, pitch = 1;
+    };
+    Shape shape;
+    std::vector<Part> parts;
+    std::vector<Region> regions;
+    bool whole = false;  // nothing else is in it
+  };
+  struct Joined {
+    std::shared_ptr<const Joining> joining;
+    std::vector<Value> parts;
+  };
+
+  Value spread(Value x, const std::vector<int64_t>& gaps);
+  Value phase_weights(Value weights, const std::vector<std::vector<Slice>>& kernels,
+                      const Joining::Part& part);
+  Value joined(std::shared_ptr<const Joining> joining, const std::vector<Value>& parts);
+  Value numbers_of(const Joining::Part& part, Value numbers, size_t rank);
+  bool fits_channels(Value numbers, const Shape& to) const;
   // Of one channel of the image each.
   Value depthwise_bands(Value x, Value weights, const std::vector<Window>& windows);
   Value depthwise_convolution(Value x, Value weights, const std::vector<Window>& windows);
@@ -82,6 +113,10 @@ class Builder : public ValueBuilder {
   Value plain_product(Value a, Value b, bool turned);  // one node
   Value whole_product(Value a, Value b, bool turned);  // of i32
   Value move(Value x, Shape shape, Region region, double fill = 0);
+
+  // Maps are computed before their operand is joined: there it lies in fewer columns, and joining
+  // comes once.
+  std::map<Value, Joined> joined_;
 };
 
 }  // namespace neuron::graph

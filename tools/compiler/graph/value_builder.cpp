@@ -239,11 +239,14 @@ bool ValueBuilder::broadcast(Shape& shape, const Shape& other) {
   return true;
 }
 
+Value ValueBuilder::joined_map(Function, Value, Value) { return kNone; }
+
 Value ValueBuilder::map(Function function, Value x) {
   if (!usable({x})) return kNone;
   if (!has_form(function, type(x))) {
     return fail("{} of {}; cast it before", function_name(function), type_name(type(x)));
   }
+  if (const Value value = joined_map(function, x, kNone); value >= 0 || !ok()) return value;
   Node node;
   node.kind = Kind::kMap;
   node.function = function;
@@ -270,6 +273,7 @@ Value ValueBuilder::map(Function function, Value a, Value b) {
     return fail("{} of {} and {}, which cannot be broadcast", function_name(function),
                 shape_text(shape(a)), shape_text(shape(b)));
   }
+  if (const Value value = joined_map(function, a, b); value >= 0 || !ok()) return value;
   keeps_repeats_ = constant_of(a) == nullptr || constant_of(b) == nullptr;
   node.operands = {expand(a, node.shape), expand(b, node.shape)};
   keeps_repeats_ = false;

@@ -36,6 +36,9 @@ inline constexpr size_t kMostDimensions = 64;
 class ValueBuilder {
  public:
   explicit ValueBuilder(std::string name, const Limits& limits = {});
+  virtual ~ValueBuilder() = default;
+  ValueBuilder(const ValueBuilder&) = delete;
+  ValueBuilder& operator=(const ValueBuilder&) = delete;
 
   // What later nodes came from.
   void origin(const std::string& text) { origin_ = text; }
@@ -93,6 +96,9 @@ class ValueBuilder {
   Graph finish() { return std::move(graph_); }
 
  protected:
+  // The map of a value that was joined from others; kNone if it is to be computed as it is. `b` may
+  // be kNone.
+  virtual Value joined_map(Function function, Value a, Value b);
   Value append(Node node);
   static bool usable(std::initializer_list<Value> values);
   // The shape that both are broadcast to; false if there is none.

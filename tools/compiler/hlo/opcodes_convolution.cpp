@@ -37,23 +37,6 @@ bool is_usual(const file::Window::Dimension& d) {
          within(d.base_dilation(), 0);
 }
 
-// Elements of the image lie so far apart; zeros between them.
-Value spread(Step& s, Value x, const std::vector<int64_t>& gaps) {
-  const Shape from = s.b.shape(x);
-  Shape to = from;
-  for (size_t i = 0; i < gaps.size(); ++i) {
-    to[i + 2] = std::max<int64_t>(0, from[i + 2] - 1) * gaps[i] + (from[i + 2] > 0 ? 1 : 0);
-  }
-  if (to == from || !s.b.allowed(to)) return x;
-  const Shape to_steps = graph::strides_of(to), from_steps = graph::strides_of(from);
-  graph::Region region;
-  for (size_t i = 0; i < from.size(); ++i) {
-    const int64_t gap = i < 2 ? 1 : gaps[i - 2];
-    region.dimensions.push_back({from[i], to_steps[i] * gap, from_steps[i]});
-  }
-  return s.b.regions({x}, to, {region});
-}
-
 // Windows of the spread image, and which dimensions of the kernel are turned round.
 std::vector<Builder::Window> windows_of(Step& s, const Shape& image) {
   std::vector<Builder::Window> list;
@@ -135,13 +118,18 @@ Values convolution(Step& s) {
   for (const auto& d : window) gaps.push_back(std::max<int64_t>(1, d.base_dilation()));
   Value x = s.b.transpose(image_given, from);
   if (s.b.ok() && batches > 1) x = batch_as_channels(s, x, batches);
-  if (s.b.ok()) x = spread(s, x, gaps);
   if (!s.b.ok()) return {graph::kNone};
-  const Shape& wide = s.b.shape(x);
-  const auto windows = windows_of(s, {wide.begin() + 2, wide.end()});
+  const Shape& given = s.b.shape(x);
+  Shape wide;  // with zeros between elements
+  for (size_t i = 2; i < rank; ++i) {
+    const int64_t gap = gaps[i - 2];
+    wide.push_back(given[i] == 0 ? 0 : (given[i] - 1) * gap + 1);
+  }
+  if (!s.b.allowed(wide)) return {graph::kNone};
+  const auto windows = windows_of(s, wide);
   if (!s.b.ok()) return {graph::kNone};
   const Value weights = turned_round(s, s.b.transpose(kernel_given, filter));
-  const Value y = s.b.convolution(x, weights, windows, std::max(features, batches));
+  const Value y = s.b.spread_convolution(x, weights, windows, gaps, std::max(features, batches));
   // Dimension to[i] of the result is dimension i here.
   Order back(rank);
   for (size_t i = 0; i < rank; ++i) back[at(to[i])] = static_cast<int64_t>(i);

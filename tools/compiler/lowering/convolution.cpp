@@ -236,9 +236,11 @@ void Convolution::pad(const Band& band, int64_t image) {
 
 // DVE and Activation take turns by the work that they have had.
 void Convolution::copy_rows(const TileAccess& to, const TileAccess& from) {
-  if (work_.activation_is_idle(static_cast<uint32_t>(to.elements()))) {
+  const auto columns = static_cast<uint32_t>(to.elements());
+  if (work_.activation_is_idle(columns)) {
     work_.program.activate(to, NEURON_ACT_COPY, from);
   } else {
+    work_.vector_works(columns);
     work_.program.tensor_copy(Engine::kDve, to, from);
   }
 }

@@ -62,41 +62,100 @@ Lane Lanes::number(float value) {
 }
 
 Lane Lanes::with(uint8_t op, const Lane& a, const Lane& b) {
-  const Lane lane = fresh(NEURON_DTYPE_F32);
   // Powers of two tensors are an operation of Pool alone.
   const bool scalars = op != NEURON_ALU_POW;
-  if (op == NEURON_ALU_ADD && b.column.present() && work_.activation_is_idle(columns_)) {
-    // x * 1 + b has the bits of x + b.
-    work_.program.activate(access(lane), NEURON_ACT_COPY, access(a), {.bias = b.column});
-    return lane;
-  }
-  if (scalars && b.column.present()) {
-    work_.program.tensor_scalar(Engine::kDve, access(lane), access(a), op, b.column);
-    return lane;
-  }
-  if (scalars && a.column.present()) {
-    work_.program.tensor_scalar(Engine::kDve, access(lane), access(b), op,
-                                builder::reversed(a.column));
-    return lane;
-  }
+  if (scalars && b.column.present()) return stepped(a, {op, b.column});
+  if (scalars && a.column.present()) return stepped(b, {op, builder::reversed(a.column)});
+  const Lane lane = fresh(NEURON_DTYPE_F32);
   const Engine engine = op == NEURON_ALU_POW ? Engine::kPool : Engine::kDve;
+  if (engine == Engine::kDve) vector_works(2);
   work_.program.tensor_tensor(engine, access(lane), access(a), op, access(b));
   return lane;
 }
 
 Lane Lanes::with(uint8_t op, const Lane& a, float b) {
+  const bool relu = op == NEURON_ALU_MAX && b == 0 && !std::signbit(b);
+  if (!relu || !work_.activation_is_idle(columns_)) return stepped(a, {op, b});
   const Lane lane = fresh(NEURON_DTYPE_F32);
-  if (op == NEURON_ALU_MAX && b == 0 && !std::signbit(b) && work_.activation_is_idle(columns_)) {
-    work_.program.activate(access(lane), NEURON_ACT_RELU, access(a));
-    return lane;
-  }
-  work_.program.tensor_scalar(Engine::kDve, access(lane), access(a), op, b);
+  work_.program.activate(access(lane), NEURON_ACT_RELU, access(a));
   return lane;
 }
 
 Lane Lanes::from(float a, uint8_t op, const Lane& b) {
+  return stepped(b, {op, builder::reversed(a)});
+}
+
+bool Lanes::enters_activation(const Step& step) {
+  // x * 1 + b has the bits of x + b. Only a tile is added.
+  return step.op == NEURON_ALU_MUL || (step.op == NEURON_ALU_ADD && step.scalar.access.present());
+}
+
+namespace {
+
+builder::ActivateOptions options_of(const Step& step) {
+  builder::ActivateOptions options;
+  (step.op == NEURON_ALU_MUL ? options.scale : options.bias) = step.scalar;
+  options.scale.reversed = options.bias.reversed = false;
+  return options;
+}
+
+}  // namespace
+
+Lane Lanes::activate(uint8_t function, const Lane& a, const Step& before) {
   const Lane lane = fresh(NEURON_DTYPE_F32);
-  work_.program.tensor_scalar(Engine::kDve, access(lane), access(b), op, builder::reversed(a));
+  work_.activation_works(columns_);
+  work_.program.activate(access(lane), function, access(a), options_of(before));
+  return lane;
+}
+
+Lane Lanes::stepped(const Lane& a, const Step& step) {
+  const Lane lane = fresh(NEURON_DTYPE_F32);
+  if (enters_activation(step) && work_.activation_is_idle(columns_)) {
+    work_.program.activate(access(lane), NEURON_ACT_COPY, access(a), options_of(step));
+    return lane;
+  }
+  vector_works();
+  work_.program.tensor_scalar(Engine::kDve, access(lane), access(a), step.op, step.scalar);
+  return lane;
+}
+
+Lane Lanes::paired(const Pair& pair) {
+  const auto& [from, first, second, with_lanes, reversed, other] = pair;
+  const Lane lane = fresh(NEURON_DTYPE_F32);
+  const bool sums = first.op == NEURON_ALU_MUL && second.op == NEURON_ALU_ADD;
+  // Pool does not reach PSUM.
+  if (with_lanes && sums && shares_ && access(other).space == NEURON_SPACE_SBUF &&
+      work_.pool_is_idle(columns_)) {
+    const Lane product{work_.lend(), NEURON_DTYPE_F32};
+    work_.program.activate(access(product), NEURON_ACT_COPY, access(from), options_of(first));
+    work_.program.tensor_tensor(Engine::kPool, access(lane), access(product), NEURON_ALU_ADD,
+                                access(other));
+    return lane;
+  }
+  if (with_lanes) {
+    vector_works(2);
+    work_.program.scalar_tensor_tensor(access(lane), access(from), first.op, first.scalar,
+                                       second.op, access(other), reversed);
+    return lane;
+  }
+  const bool relu = second.op == NEURON_ALU_MAX && second.scalar.is_number &&
+                    second.scalar.value == 0 && !std::signbit(second.scalar.value);
+  if (relu && enters_activation(first) && work_.activation_is_idle(columns_)) {
+    work_.program.activate(access(lane), NEURON_ACT_RELU, access(from), options_of(first));
+    return lane;
+  }
+  const bool affine =
+      first.op == NEURON_ALU_MUL && second.op == NEURON_ALU_ADD && second.scalar.access.present();
+  if (affine && work_.activation_is_idle(columns_)) {
+    builder::ActivateOptions options = options_of(first);
+    options.bias = second.scalar;
+    options.bias.reversed = false;
+    work_.program.activate(access(lane), NEURON_ACT_COPY, access(from), options);
+    return lane;
+  }
+  vector_works();
+  work_.program.tensor_scalar(Engine::kDve, access(lane), access(from), first.op, first.scalar,
+                              second.op, second.scalar);
   return lane;
 }
 
@@ -117,24 +176,28 @@ Lane Lanes::root(const Lane& a) {
 
 Lane Lanes::reciprocal(const Lane& a) {
   const Lane lane = fresh(NEURON_DTYPE_F32);
+  vector_works(8);
   work_.program.reciprocal(access(lane), access(a));
   return lane;
 }
 
 Lane Lanes::activate(uint8_t function, const Lane& a) {
   const Lane lane = fresh(NEURON_DTYPE_F32);
+  work_.activation_works(columns_);
   work_.program.activate(access(lane), function, access(a));
   return lane;
 }
 
 Lane Lanes::compare(uint8_t op, const Lane& a, const Lane& b) {
   const Lane lane = fresh(NEURON_DTYPE_I32);
+  vector_works(2);
   work_.program.tensor_tensor(Engine::kDve, access(lane), access(a), op, access(b));
   return lane;
 }
 
 Lane Lanes::compare(uint8_t op, const Lane& a, float b) {
   const Lane lane = fresh(NEURON_DTYPE_I32);
+  vector_works();
   work_.program.tensor_scalar(Engine::kDve, access(lane), access(a), op, b);
   return lane;
 }
@@ -161,6 +224,7 @@ Lane Lanes::bits(uint8_t op, const Lane& a, uint32_t b) {
 
 Lane Lanes::select(const Lane& truth, const Lane& yes, const Lane& no) {
   const Lane lane = fresh(yes.dtype);
+  vector_works(3);
   // The bits of numbers are copied, whatever type they have.
   const TileAccess to = access(lane.as(NEURON_DTYPE_U32));
   work_.program.tensor_copy(Engine::kDve, to, access(no.as(NEURON_DTYPE_U32)));

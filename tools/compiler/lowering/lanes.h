@@ -28,6 +28,21 @@ struct Lane {
   }
 };
 
+// Real arithmetic with one number, or one of each partition: from op scalar.
+struct Step {
+  uint8_t op = NEURON_ALU_BYPASS;
+  builder::ScalarArgument scalar;  // reversed: it is the left operand
+};
+
+// Two operations that are one instruction; each rounds its result, as two instructions would.
+struct Pair {
+  Lane from;
+  Step first, second;
+  // Instead of the second one's number: lanes, the left operand if `reversed`.
+  bool with_lanes = false, reversed = false;
+  Lane other;
+};
+
 class Lanes {
  public:
   Lanes(Workspace& work, uint32_t parts, uint32_t columns)
@@ -37,6 +52,8 @@ class Lanes {
   uint32_t columns() const { return columns_; }
   TileAccess access(const Lane& lane) const;
   Lane fresh(uint8_t dtype);
+  // Pool may do some pieces of the value: with few of them its start takes longer than it saves.
+  void share(bool shares) { shares_ = shares; }
   // The next fresh lane is this part of a value instead of a register.
   void redirect(const TileAccess& target) { target_ = target; }
 
@@ -57,6 +74,12 @@ class Lanes {
   Lane add(const Lane& a, const Lane& b) { return with(NEURON_ALU_ADD, a, b); }
   Lane subtract(const Lane& a, const Lane& b) { return with(NEURON_ALU_SUB, a, b); }
   Lane multiply(const Lane& a, const Lane& b) { return with(NEURON_ALU_MUL, a, b); }
+  Lane stepped(const Lane& a, const Step& step);
+  Lane paired(const Pair& pair);
+  // function(a * scale) or function(a + bias); false and nothing: Activation does not have the
+  // step.
+  static bool enters_activation(const Step& step);
+  Lane activate(uint8_t function, const Lane& a, const Step& before);
   Lane scaled(const Lane& a, float factor, float offset = 0);  // a * factor + offset
   Lane root(const Lane& a);                                    // NaN of negative numbers
   Lane reciprocal(const Lane& a);
@@ -78,9 +101,13 @@ class Lanes {
   Lane narrowed(const Lane& a, uint8_t dtype);  // f32 rounded to a type of 16 bits
 
  private:
+  // DVE's work on lanes, whose elements it takes `cycles` each for.
+  void vector_works(double cycles = 1) { work_.vector_works(cycles * columns_); }
+
   Workspace& work_;
   uint32_t parts_, columns_;
   TileAccess target_;
+  bool shares_ = false;
 };
 
 }  // namespace neuron::lowering

@@ -12,8 +12,13 @@
 #include <optional>
 
 #include "tools/compiler/lowering/piece.h"
+#include "tools/compiler/lowering/resident_move.h"
 
 namespace neuron::lowering {
+
+// The layout in which maps may read the move's operand instead of its result; none if nobody can,
+// now: its operand is not in SBUF, or lies otherwise there.
+std::optional<Layout> shown_layout(const Workspace& work, Value value);
 
 // In which layout a group should work; none: over all elements in order, through HBM.
 std::optional<Layout> layout_of(Workspace& work, const MapGroup& group);
@@ -42,6 +47,7 @@ class LayoutGroup {
   struct Source {
     Resident resident;  // not present: from HBM
     bool by_outer = true, by_inner = true;
+    std::optional<ColumnView> view = {};  // of the resident, which is the operand's operand
   };
   Source source_of(Value value);
   // Room of an operand that nobody reads behind the member: each element is read before it is
@@ -50,11 +56,14 @@ class LayoutGroup {
   // How many full tiles an instruction may take.
   int64_t tiles_at_once() const;
   std::optional<Source> repeated(Value value);
+  std::optional<Source> shown(Value value);
+  int64_t columns_from(int64_t inner) const;
 
   Workspace& work_;
   const MapGroup group_;
   const Layout layout_;
   const Value given_;
+  int64_t line_ = 0;  // columns of views that lie in lines; 0: there are none
   std::map<Value, size_t> last_use_;
   std::map<Value, Source> sources_;
   std::map<Value, Resident> results_;

@@ -7,6 +7,7 @@
 #include "driver/isa/generation.h"
 #include "hw/address_map.h"
 #include "tools/compiler/lowering/broadcast.h"
+#include "tools/compiler/lowering/layout_group.h"
 #include "tools/compiler/lowering/piece.h"
 #include "tools/compiler/lowering/product.h"
 #include "tools/compiler/lowering/row_numbers.h"
@@ -72,7 +73,11 @@ class Lowering {
   // Windows that their readers see in the image, and what renames them: they are laid out when
   // somebody needs them all the same.
   bool waits(Value value) const;
-  bool ready(Value operand, const std::vector<Value>& members) const;
+  // Whether maps may read the move's operand in its place, and nothing else reads it.
+  bool shows(Value value) const;
+  bool ready(Value operand, const std::vector<Value>& members, bool shown) const;
+  // Moves that a product's exit reads are made before.
+  void emit_moves(const MapGroup& group);
   MapGroup group_from(size_t first, bool simple = false);
   // Whether all that reads the value, or what moves it, is done.
   bool is_spent(Value value) const;
@@ -181,14 +186,29 @@ bool Lowering::waits(Value value) const {
   return columns_of(graph_, value) || pool_of(graph_, value);
 }
 
-bool Lowering::ready(Value operand, const std::vector<Value>& members) const {
+bool Lowering::shows(Value value) const {
+  return work_.resident() && !placed_[static_cast<size_t>(value)] && !work_.has_place(value) &&
+         !work_.residents.has(value) && !graph::renames(work_.node(value), graph_) &&
+         shown_layout(work_, value).has_value();
+}
+
+bool Lowering::ready(Value operand, const std::vector<Value>& members, bool shown) const {
   const auto known = [&](Value value) {
     return done_[static_cast<size_t>(value)] || work_.node(value).kind == Kind::kConstant;
   };
   double number = 0;
   return known(operand) || work_.uniform(operand, number) ||
          std::count(members.begin(), members.end(), operand) != 0 ||
-         (repeats(operand) && known(work_.node(operand).operands[0]));
+         ((repeats(operand) || (shown && shows(operand))) &&
+          known(work_.node(operand).operands[0]));
+}
+
+void Lowering::emit_moves(const MapGroup& group) {
+  for (const Value member : group.members) {
+    for (const Value operand : work_.node(member).operands) {
+      if (done_[static_cast<size_t>(operand)] && shows(operand)) emit_move(work_, operand);
+    }
+  }
 }
 
 // The map and those that follow it, as far as they are maps of as many elements whose operands are
@@ -210,7 +230,7 @@ MapGroup Lowering::group_from(size_t first, bool simple) {
       continue;
     }
     const bool whole = std::all_of(node.operands.begin(), node.operands.end(),
-                                   [&](Value operand) { return ready(operand, members); });
+                                   [&](Value operand) { return ready(operand, members, !simple); });
     if (!whole) continue;
     members.push_back(static_cast<Value>(i));
     done_[i] = true;
@@ -263,12 +283,19 @@ void Lowering::emit(size_t number) {
     case Kind::kMove:
       // One number in a shape is written where it is used, unless that is no map.
       if (!placed_[number] && work_.uniform(value, same)) return;
-      if (repeats(value) || waits(value)) return;
+      if (repeats(value) || waits(value) || shows(value)) return;
+      // Maps may have read its operand in its place.
+      if (!given_[number] && std::all_of(readers_[number].begin(), readers_[number].end(),
+                                         [&](size_t reader) { return done_[reader]; })) {
+        return;
+      }
       return emit_move(work_, value);
     case Kind::kProduct:
       if (work_.resident() && graph::is_real(graph_.nodes[number].type) &&
           options_.products == ProductType::kF32) {
-        return emit_resident_product(work_, value, exit_of(value));
+        const ProductExit exit = exit_of(value);
+        emit_moves(exit.group);
+        return emit_resident_product(work_, value, exit);
       }
       return emit_product(work_, value, options_.products);
     case Kind::kReduce:
@@ -373,7 +400,7 @@ ProductExit Lowering::exit_of(Value product) {
   }
   const bool whole =
       std::all_of(graph_.nodes[users[0]].operands.begin(), graph_.nodes[users[0]].operands.end(),
-                  [&](Value operand) { return ready(operand, {}); });
+                  [&](Value operand) { return ready(operand, {}, false); });
   if (whole) exit.group = group_from(users[0], true);
   const bool all = std::all_of(users.begin(), users.end(), [&](size_t user) {
     return std::count(exit.group.members.begin(), exit.group.members.end(),

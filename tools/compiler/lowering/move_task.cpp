@@ -2,6 +2,7 @@
 // Moves: transfers from HBM to HBM, one or more for each region.
 #include <algorithm>
 
+#include "tools/compiler/lowering/interleave.h"
 #include "tools/compiler/lowering/lanes.h"
 #include "tools/compiler/lowering/resident_move.h"
 #include "tools/compiler/lowering/tasks.h"
@@ -119,6 +120,7 @@ void emit_move(Workspace& work, Value value) {
     covered += count;
   }
   if (covered < elements) fill(work, to, elements, node);
+  if (emit_interleave(work, node, to)) return;
   for (const Region& region : node.regions) {
     const Buffer from = work.place(node.operands[region.operand]);
     copy_region(work, to, region.to, from, region.from, region.dimensions);

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/compiler/lowering/piece.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "tools/compiler/lowering/alu.h"
+
 namespace neuron::lowering {
 namespace {
 
@@ -14,11 +19,24 @@ bool divides_nearly(const Workspace& work, const Node& node) {
          (graph::elements_of(node.shape) <= kSmall || work.is_rounded(node));
 }
 
+// The operation of real arithmetic that tensors and numbers have alike.
+bool is_arithmetic(Function function) {
+  return function == Function::kAdd || function == Function::kSubtract ||
+         function == Function::kMultiply || function == Function::kMaximum ||
+         function == Function::kMinimum;
+}
+
 }  // namespace
 
 const Operand& Piece::operand(Value value) {
   const auto found = values_.find(value);
   if (found != values_.end()) return found->second;
+  const auto waiting = waiting_.find(value);
+  if (waiting != waiting_.end()) {
+    const auto [from, step] = waiting->second;
+    waiting_.erase(waiting);
+    return values_[value] = {lanes_.stepped(from, step), false, 0};
+  }
   Operand loaded;
   loaded.uniform = work_.uniform(value, loaded.number);
   if (!loaded.uniform) loaded.lane = exchange_.load(lanes_, value);
@@ -74,28 +92,132 @@ Lane Piece::result(const Node& node) {
   return graph::is_real(type) ? real_result(node, type) : whole_result(node, type);
 }
 
-void Piece::compute(Value value, bool stored) {
+std::optional<builder::ScalarArgument> Piece::scalar(Value value) {
+  if (waiting_.count(value) != 0) return std::nullopt;
+  const Operand& found = operand(value);
+  if (found.uniform) return builder::ScalarArgument(static_cast<float>(found.number));
+  if (found.lane.column.present()) return builder::ScalarArgument(found.lane.column);
+  return std::nullopt;
+}
+
+std::optional<Piece::Stepped> Piece::stepped(const Node& node) {
+  const auto is_f32 = [&](Value value) { return work_.node(value).type == graph::Type::kF32; };
+  if (node.type != graph::Type::kF32 || node.function == Function::kSelect ||
+      !std::all_of(node.operands.begin(), node.operands.end(), is_f32)) {
+    return std::nullopt;
+  }
+  const Value a = node.operands[0];
+  if (node.function == Function::kNegate && !scalar(a)) return Stepped{a, {NEURON_ALU_MUL, -1.0F}};
+  if (node.operands.size() != 2) return std::nullopt;
+  const Value b = node.operands[1];
+  if (node.function == Function::kDivide && !divides_nearly(work_, node)) {
+    const auto divisor = scalar(b);
+    if (!divisor || !divisor->is_number || !std::isnormal(1 / divisor->value) || scalar(a)) {
+      return std::nullopt;
+    }
+    return Stepped{a, {NEURON_ALU_MUL, 1 / divisor->value}};
+  }
+  if (!is_arithmetic(node.function)) return std::nullopt;
+  const auto left = scalar(a), right = scalar(b);
+  if (left.has_value() == right.has_value()) return std::nullopt;
+  const uint8_t op = alu_of(node.function);
+  if (right) return Stepped{a, {op, *right}};
+  const bool matters = node.function == Function::kSubtract;
+  return Stepped{b, {op, matters ? builder::reversed(*left) : *left}};
+}
+
+std::optional<Pair> Piece::pair(const Node& node) {
+  if (const auto second = stepped(node)) {
+    const auto first = waiting_.find(second->from);
+    if (first == waiting_.end()) return std::nullopt;
+    return Pair{first->second.from, first->second.step, second->step, false, false, {}};
+  }
+  if (!is_arithmetic(node.function) || node.type != graph::Type::kF32) return std::nullopt;
+  const Value a = node.operands[0], b = node.operands[1];
+  const bool left = waiting_.count(a) != 0;
+  if (a == b || (!left && waiting_.count(b) == 0)) return std::nullopt;
+  const Lane other = lane(left ? b : a);
+  const Waiting& first = waiting_.at(left ? a : b);
+  return Pair{first.from, first.step, {alu_of(node.function), {}}, true, !left, other};
+}
+
+// A function of Activation takes a product or a sum on its way in.
+std::optional<Lane> Piece::activated(const Node& node) {
+  uint8_t function = NEURON_ACT_COPY;
+  switch (node.function) {
+    case Function::kExp:
+      function = NEURON_ACT_EXP;
+      break;
+    case Function::kTanh:
+      function = NEURON_ACT_TANH;
+      break;
+    case Function::kErf:
+      function = NEURON_ACT_ERF;
+      break;
+    case Function::kSigmoid:
+      function = NEURON_ACT_SIGMOID;
+      break;
+    case Function::kSoftplus:
+      function = NEURON_ACT_SOFTPLUS;
+      break;
+    default:
+      return std::nullopt;
+  }
+  const auto waiting = waiting_.find(node.operands[0]);
+  if (waiting == waiting_.end() || !Lanes::enters_activation(waiting->second.step)) {
+    return std::nullopt;
+  }
+  return lanes_.activate(function, waiting->second.from, waiting->second.step);
+}
+
+// `once`: one later member reads it, and nobody else.
+void Piece::compute(Value value, bool stored, bool once) {
   const Node& node = work_.node(value);
+  const std::optional<Pair> both = work_.resident() ? pair(node) : std::nullopt;
+  if (!both && once && work_.resident()) {
+    if (const auto step = stepped(node)) {
+      waiting_[value] = {lane(step->from), step->step};
+      return;
+    }
+  }
   TileAccess target;
   if (stored && is_simple(work_, node)) target = exchange_.target(value);
   if (target.present()) {
     // Operands come first: what they need is no result.
-    for (const Value one : node.operands) operand(one);
+    for (const Value one : node.operands) {
+      if (waiting_.count(one) == 0) operand(one);
+    }
+    const bool enters = node.operands.size() == 1 && waiting_.count(node.operands[0]) != 0 &&
+                        Lanes::enters_activation(waiting_.at(node.operands[0]).step);
+    if (!both && !enters) {
+      for (const Value one : node.operands) operand(one);
+    }
     lanes_.redirect(target);
     written_[value] = true;
   }
-  values_[value] = {result(node), false, 0};
+  if (both) {
+    values_[value] = {lanes_.paired(*both), false, 0};
+    return;
+  }
+  const auto at_once = activated(node);
+  values_[value] = {at_once ? *at_once : result(node), false, 0};
 }
 
 void Piece::run(const MapGroup& group, const std::map<Value, size_t>& last_use) {
+  std::map<Value, size_t> reads;
+  for (const Value member : group.members) {
+    for (const Value one : work_.node(member).operands) ++reads[one];
+  }
   for (size_t i = 0; i < group.members.size(); ++i) {
     const Value member = group.members[i];
-    compute(member, group.stored[i]);
+    compute(member, group.stored[i], !group.stored[i] && reads[member] == 1);
     if (group.stored[i] && !written_[member]) {
       exchange_.store(lanes_, member, values_.at(member).lane);
     }
     for (const Value one : work_.node(member).operands) {
-      if (last_use.at(one) == i) values_.erase(one);
+      if (last_use.at(one) != i) continue;
+      values_.erase(one);
+      waiting_.erase(one);
     }
     if (last_use.count(member) == 0) values_.erase(member);
   }

@@ -7,6 +7,7 @@
 #define TOOLS_COMPILER_LOWERING_PIECE_H
 
 #include <map>
+#include <optional>
 
 #include "tools/compiler/lowering/functions.h"
 #include "tools/compiler/lowering/tasks.h"
@@ -30,6 +31,7 @@ class Piece {
   Piece(Workspace& work, uint32_t parts, uint32_t columns, Exchange& exchange)
       : work_(work), lanes_(work, parts, columns), exchange_(exchange) {}
 
+  void share(bool shares) { lanes_.share(shares); }
   // The elements of a value that somebody else has made.
   void give(Value value, const TileAccess& view) {
     values_[value] = {Lane{nullptr, view.dtype, view}, false, 0};
@@ -38,7 +40,17 @@ class Piece {
   void run(const MapGroup& group, const std::map<Value, size_t>& last_use);
 
  private:
-  void compute(Value value, bool stored);
+  void compute(Value value, bool stored, bool once);
+  // Of arithmetic with one number or one for each row: what it is done with, and the number.
+  struct Stepped {
+    Value from = graph::kNone;
+    Step step;
+  };
+  std::optional<Stepped> stepped(const Node& node);
+  std::optional<builder::ScalarArgument> scalar(Value value);
+  // The node and the step that waits for it, as one instruction.
+  std::optional<Pair> pair(const Node& node);
+  std::optional<Lane> activated(const Node& node);
   const Operand& operand(Value value);
   Lane lane(Value value);
   Lane result(const Node& node);
@@ -50,6 +62,12 @@ class Piece {
   Exchange& exchange_;
   std::map<Value, Operand> values_;
   std::map<Value, bool> written_;  // into the target
+  // Members whose only reader may be one instruction with them.
+  struct Waiting {
+    Lane from;
+    Step step;
+  };
+  std::map<Value, Waiting> waiting_;
 };
 
 // The member after which a value of the group is not read any more.

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
-#include <optional>
 
 namespace neuron::lowering {
 namespace {
@@ -92,7 +91,32 @@ bool stays_inside(const graph::Region& region, const Layout& layout, bool to) {
   return inner.lies_in(layout.inner) && row.lies_in(layout.rows);
 }
 
-std::optional<Plan> plan_of(const graph::Region& region, const Layout& to, const Layout& from) {
+// Dimensions that go on over the end of a row, or over all of them, are cut there: neighbours are
+// merged whatever they are in a layout.
+void cut_at(std::vector<Dimension>& dimensions, int64_t Dimension::*step, int64_t boundary) {
+  std::vector<Dimension> list;
+  for (const Dimension& d : dimensions) {
+    const int64_t inside = d.*step > 0 && d.*step < boundary && boundary % (d.*step) == 0
+                               ? boundary / (d.*step)
+                               : d.size;
+    if (inside < d.size && d.size % inside == 0) {
+      list.push_back({d.size / inside, d.to_step * inside, d.from_step * inside});
+      list.push_back({inside, d.to_step, d.from_step});
+    } else {
+      list.push_back(d);
+    }
+  }
+  dimensions = std::move(list);
+}
+
+std::optional<Plan> plan_of(const graph::Region& given, const Layout& to, const Layout& from) {
+  graph::Region region = given;
+  for (const int64_t rows : {int64_t{1}, to.rows}) {
+    cut_at(region.dimensions, &Dimension::to_step, rows * to.inner);
+  }
+  for (const int64_t rows : {int64_t{1}, from.rows}) {
+    cut_at(region.dimensions, &Dimension::from_step, rows * from.inner);
+  }
   if (!stays_inside(region, to, true) || !stays_inside(region, from, false)) return std::nullopt;
   Plan plan;
   plan.to = position_of(region.to, to);
@@ -122,7 +146,9 @@ std::optional<Plan> plan_of(const graph::Region& region, const Layout& to, const
   plan.turns = to_row != 0 || from_row != 0;
   if (plan.turns) {
     // Of a transpose both must be there, and rows that stay rows would be a third.
-    if (to_row == 0 || from_row == 0 || plan.rows != 1) return std::nullopt;
+    // Channels that a cut made columns would be stored element by element.
+    const bool is_cut = region.dimensions.size() != given.dimensions.size();
+    if (to_row == 0 || from_row == 0 || plan.rows != 1 || is_cut) return std::nullopt;
     plan.rows = to_row;
     plan.columns = from_row;
     return plan;
@@ -320,9 +346,12 @@ void emit(Workspace& work, const Node& node, const Choice& program, const Reside
       target = columns_of(result, copy.to, copy.parts, plan.pattern, true);
     }
     if (!graph::is_real(node.type)) source.dtype = target.dtype = NEURON_DTYPE_U32;
-    if (graph::is_real(node.type) && next % 2 == 1) {
+    uint32_t columns = 1;
+    for (uint32_t d = 0; d < target.ndim; ++d) columns *= target.size[d];
+    if (graph::is_real(node.type) && work.activation_is_idle(columns)) {
       work.program.activate(target, NEURON_ACT_COPY, source);
     } else {
+      work.vector_works(columns);
       work.program.tensor_copy(Engine::kDve, target, source);
     }
     ++next;
@@ -358,6 +387,29 @@ bool fetch(Workspace& work, const Node& node, Value operand) {
 }
 
 }  // namespace
+
+std::optional<ColumnView> view_of(const graph::Region& region, const Layout& to,
+                                  const Layout& from) {
+  const auto plan = plan_of(region, to, from);
+  if (!plan || plan->turns || !plan->row_loops.empty() || !plan->column_loops.empty()) {
+    return std::nullopt;
+  }
+  if (plan->rows != to.rows || to.rows != from.rows || plan->to.row != 0 || plan->from.row != 0 ||
+      plan->to.column != 0) {
+    return std::nullopt;
+  }
+  ColumnView view{plan->from.column, {}};
+  for (const Step& step : plan->pattern) view.steps.push_back({step.size, step.to, step.from});
+  std::sort(view.steps.begin(), view.steps.end(),
+            [](const ColumnView::Step& a, const ColumnView::Step& b) { return a.to < b.to; });
+  int64_t count = 1;
+  for (const ColumnView::Step& step : view.steps) {
+    if (step.to != count) return std::nullopt;
+    count *= step.size;
+  }
+  if (count != to.columns()) return std::nullopt;
+  return view;
+}
 
 bool emit_resident_move(Workspace& work, Value value) {
   const Node& node = work.node(value);

@@ -94,15 +94,29 @@ class Workspace {
   bool is_rounded(const Node& made) const { return rounded_.count(&made) != 0; }
 
   Register lend();
-  // Whether Activation should do what both engines do with equal bits: they take turns by the work
-  // that they have had. Without residents, DVE does it.
+  // Whether Activation should do, and does, what both engines do with equal bits: they take turns
+  // by the work that they have had. Without residents, DVE does it.
   bool activation_is_idle(uint32_t columns) {
     if (!resident_) return false;
-    const bool activation = activation_work_ <= vector_work_;
-    // 1.4 and 1.12 GHz; a dependent instruction waits longer on Activation.
-    (activation ? activation_work_ : vector_work_) +=
-        activation ? 0.8 * columns + 200 : columns + 100;
-    return activation;
+    if (activation_work_ > vector_work_) return false;
+    activation_works(columns);
+    return true;
+  }
+  // Work that only this engine could do, in cycles of DVE.
+  void vector_works(double cycles) { works(vector_work_, cycles + kStartOfVector); }
+  // 1.4 and 1.12 GHz; a dependent instruction waits longer on Activation.
+  void activation_works(double columns) {
+    works(activation_work_, 0.8 * columns + kStartOfActivation);
+  }
+  // Whether Pool should add, and adds, what Activation has multiplied, instead of DVE doing both.
+  bool pool_is_idle(uint32_t columns) {
+    const double cycles = 1.6 * columns + kStartOfPool;
+    if (!resident_ || pool_work_ + cycles > vector_work_ + 2 * columns + kStartOfVector) {
+      return false;
+    }
+    works(pool_work_, cycles);
+    activation_works(columns);
+    return true;
   }
   // Gives registers that rest back to SBUF, for tasks that need much of it.
   void trim();
@@ -142,7 +156,16 @@ class Workspace {
   std::set<const Node*> rounded_;
   std::set<std::string> tensors_;  // names of inputs and outputs
   std::shared_ptr<std::deque<Tile>> resting_;
-  double activation_work_ = 0, vector_work_ = 0;
+  static constexpr double kStartOfVector = 100, kStartOfActivation = 200, kStartOfPool = 400;
+  // Long ago does not matter: what one engine is behind by does not wait for the other.
+  static constexpr double kFarthestBehind = 8192;
+  void works(double& mine, double cycles) {
+    mine += cycles;
+    for (double* one : {&activation_work_, &vector_work_, &pool_work_}) {
+      *one = std::max(*one, mine - kFarthestBehind);
+    }
+  }
+  double activation_work_ = 0, vector_work_ = 0, pool_work_ = 0;
   unsigned lent_ = 0;
   uint64_t names_ = 0;
   unsigned loads_ = 0;

@@ -125,41 +125,25 @@ void transposed_convolution(Call& c) {
   Transposed t;
   const Shape kernel(weights.begin() + 2, weights.end());
   if (!read_transposed(c, image, kernel, t)) return;
-  const int64_t per_group = input[1] / groups;
-  Shape from = {input[0] * groups, per_group}, to = from;
-  for (size_t i = 0; i < image.size(); ++i) {
-    from.push_back(image[i]);
-    to.push_back((image[i] - 1) * t.spatial.strides[i] + 1);
-  }
-  if (!c.b.allowed(to)) return;
-  const Shape from_steps = graph::strides_of(from), to_steps = graph::strides_of(to);
-  graph::Region region;
-  for (size_t i = 0; i < from.size(); ++i) {
-    const int64_t stride = i < 2 ? 1 : t.spatial.strides[i - 2];
-    region.dimensions.push_back({from[i], to_steps[i] * stride, from_steps[i]});
-  }
-  const Value spread = c.b.regions({c.b.reshape(x, from)}, to, {region});
   std::vector<Builder::Window> windows;
+  std::vector<graph::Slice> turned = {
+      {0, groups, 1}, {0, weights[1], 1}, {0, input[1] / groups, 1}};
   for (size_t i = 0; i < image.size(); ++i) {
     const int64_t reach = (kernel[i] - 1) * t.spatial.dilations[i];
     windows.push_back(
         {kernel[i], t.spatial.dilations[i], t.counts[i], 1, t.spatial.before[i] - reach});
+    turned.push_back({kernel[i] - 1, kernel[i], -1});
   }
-  windows.insert(windows.begin(), {1, 1, per_group, 1, 0});
-  const int64_t offsets = graph::elements_of(kernel);
-  const Value columns =
-      c.b.reshape(c.b.windows(spread, 1, windows, 0, true),
-                  {input[0] * groups, per_group * offsets, graph::elements_of(t.counts)});
-  if (!c.b.ok()) return;
-  // [groups, inputs, outputs, offsets turned round] to [groups, offsets * inputs, outputs]
-  std::vector<int64_t> turned;
-  for (int64_t i = offsets; i-- > 0;) turned.push_back(i);
-  Value filter = c.b.reshape(w, {groups, per_group, weights[1], offsets});
-  filter = c.b.transpose(c.b.pick(filter, 3, turned), {0, 3, 1, 2});
-  filter = c.b.reshape(filter, {groups, per_group * offsets, weights[1]});
-  Shape result = {input[0], weights[1] * groups};
-  result.insert(result.end(), t.counts.begin(), t.counts.end());
-  const Value y = c.b.reshape(c.b.grouped_product(filter, columns, input[0]), result);
+  // [groups, inputs, outputs, kernel] to [groups * outputs, inputs, kernel turned round]
+  Shape split = {groups, input[1] / groups, weights[1]};
+  split.insert(split.end(), kernel.begin(), kernel.end());
+  std::vector<int64_t> order = {0, 2, 1};
+  for (int64_t i = 3; i < static_cast<int64_t>(split.size()); ++i) order.push_back(i);
+  Shape filter = {groups * weights[1], input[1] / groups};
+  filter.insert(filter.end(), kernel.begin(), kernel.end());
+  const Value w_turned =
+      c.b.reshape(c.b.slice(c.b.transpose(c.b.reshape(w, split), order), turned), filter);
+  const Value y = c.b.spread_convolution(x, w_turned, windows, t.spatial.strides, groups);
   c.out(c.has(2) ? with_bias(c, y, c.in(2)) : y);
 }
 
