@@ -85,6 +85,51 @@ bool see_the_same(const Phase& a, const Phase& b) {
   return true;
 }
 
+// Which phases are one convolution each.
+std::vector<std::vector<size_t>> together(const std::vector<Phase>& phases, bool shares) {
+  std::vector<std::vector<size_t>> list;
+  for (size_t i = 0; i < phases.size(); ++i) {
+    const auto same = std::find_if(list.begin(), list.end(), [&](const auto& members) {
+      return shares && see_the_same(phases[members[0]], phases[i]);
+    });
+    if (same == list.end()) {
+      list.push_back({i});
+    } else {
+      same->push_back(i);
+    }
+  }
+  return list;
+}
+
+// What all members see, as often as one of them does.
+std::vector<Window> windows_of(const std::vector<Phase>& phases,
+                               const std::vector<size_t>& members) {
+  std::vector<Window> windows = phases[members[0]].windows;
+  for (const size_t member : members) {
+    for (size_t d = 0; d < windows.size(); ++d) {
+      windows[d].count = std::max(windows[d].count, phases[member].windows[d].count);
+    }
+  }
+  return windows;
+}
+
+// Where the elements of a phase lie in the result; `from` is [images, groups, phases, pitch, ...].
+Region region_of(const Phase& phase, const std::vector<std::vector<Residue>>& residues,
+                 const Shape& result, const Shape& from) {
+  const Shape to_steps = strides_of(result), steps = strides_of(from);
+  const int64_t outputs = result[1] / from[1];
+  Region region;
+  region.dimensions = {{result[0], to_steps[0], steps[0]},
+                       {from[1], outputs * to_steps[1], steps[1]},
+                       {outputs, to_steps[1], steps[3]}};
+  for (size_t d = 0; d < residues.size(); ++d) {
+    const auto period = static_cast<int64_t>(residues[d].size());
+    region.to += phase.residues[d] * to_steps[d + 2];
+    region.dimensions.push_back({phase.windows[d].count, to_steps[d + 2] * period, steps[d + 4]});
+  }
+  return region;
+}
+
 }  // namespace
 
 Value Builder::spread(Value x, const std::vector<int64_t>& gaps) {
@@ -152,7 +197,6 @@ Value Builder::spread_convolution(Value x, Value weights, const std::vector<Wind
   const int64_t pixels = elements_of(result) / filter[0];
   const bool resident = pixels <= kMostResident;
   const bool shares = outputs <= kMostShared && filter[1] > 1;
-  const Shape to_steps = strides_of(result);
   auto joining = std::make_shared<Joining>();
   joining->shape = result;
   joining->whole =
@@ -160,44 +204,22 @@ Value Builder::spread_convolution(Value x, Value weights, const std::vector<Wind
                            residues.begin(), residues.end(), size_t{1},
                            [](size_t n, const auto& list) { return n * list.size(); }));
   std::vector<Value> parts;
-  std::vector<bool> done(phases.size(), false);
-  for (size_t first = 0; first < phases.size() && ok(); ++first) {
-    if (done[first]) continue;
-    std::vector<size_t> members;
-    std::vector<std::vector<Slice>> kernels;
-    std::vector<Window> seen = phases[first].windows;
-    for (size_t i = first; i < phases.size(); ++i) {
-      if (done[i] || (i != first && !(shares && see_the_same(phases[first], phases[i])))) continue;
-      done[i] = true;
-      members.push_back(i);
-      kernels.push_back(phases[i].kernel);
-      for (size_t d = 0; d < seen.size(); ++d) {
-        seen[d].count = std::max(seen[d].count, phases[i].windows[d].count);
-      }
-    }
+  for (const std::vector<size_t>& members : together(phases, shares)) {
     Joining::Part part{groups, static_cast<int64_t>(members.size()), outputs, outputs};
     if (members.size() > 1 && resident) {
       part.pitch = (outputs + kRowsOfBlock - 1) / kRowsOfBlock * kRowsOfBlock;
     }
+    const std::vector<Window> seen = windows_of(phases, members);
     Shape from = {input[0], groups, part.phases, part.pitch};
     for (const Window& window : seen) from.push_back(window.count);
     if (!allowed(from)) return kNone;
-    const Shape steps = strides_of(from);
-    for (size_t i = 0; i < members.size(); ++i) {
-      const Phase& phase = phases[members[i]];
-      Region region;
+    std::vector<std::vector<Slice>> kernels;
+    for (const size_t member : members) {
+      Region region = region_of(phases[member], residues, result, from);
       region.operand = static_cast<uint32_t>(parts.size());
-      region.from = static_cast<int64_t>(i) * steps[2];
-      region.dimensions = {{input[0], to_steps[0], steps[0]},
-                           {groups, outputs * to_steps[1], steps[1]},
-                           {outputs, to_steps[1], steps[3]}};
-      for (size_t d = 0; d < windows.size(); ++d) {
-        const auto period = static_cast<int64_t>(residues[d].size());
-        region.to += phase.residues[d] * to_steps[d + 2];
-        region.dimensions.push_back(
-            {phase.windows[d].count, to_steps[d + 2] * period, steps[d + 4]});
-      }
+      region.from = static_cast<int64_t>(kernels.size()) * strides_of(from)[2];
       joining->regions.push_back(std::move(region));
+      kernels.push_back(phases[member].kernel);
     }
     joining->parts.push_back(part);
     parts.push_back(convolution(x, phase_weights(weights, kernels, part), seen, groups));

@@ -286,8 +286,9 @@ void Interleave::block(const Line& line, const Block& block) {
   const Tile& result = results_[next_result_++ % results_.size()];
   const TileAccess all = result.at(0, block.parts, 0, block.deep * static_cast<uint32_t>(length));
   const auto element = [&](int64_t first, int64_t Dimension::*step, const Strand& strand) {
-    for (size_t d = 0; d < block.first.size(); ++d)
+    for (size_t d = 0; d < block.first.size(); ++d) {
       first += block.first[d] * (strand.rest[d].*step);
+    }
     return first;
   };
   const auto step_of = [&](int64_t Dimension::*step, const Strand& strand) {
