@@ -254,6 +254,8 @@ TEST_F(Spike, TheAsynchronousVariantIsWokenByEventfds) {
   ASSERT_EQ(nrta_event_register_seq_id_completion(seq, other), NRT_SUCCESS);
   pollfd poll{other, POLLIN, 0};
   ASSERT_EQ(::poll(&poll, 1, 20000), 1);
+  uint64_t count = 0;
+  ASSERT_EQ(::read(other, &count, sizeof(count)), static_cast<ssize_t>(sizeof(count)));
   EXPECT_NE(failed, NRT_SUCCESS);
   ::close(other);
 }
