@@ -256,6 +256,9 @@ TEST_F(Spike, TheAsynchronousVariantIsWokenByEventfds) {
   ASSERT_EQ(::poll(&poll, 1, 20000), 1);
   uint64_t count = 0;
   ASSERT_EQ(::read(other, &count, sizeof(count)), static_cast<ssize_t>(sizeof(count)));
+  bool done = false;
+  ASSERT_EQ(nrta_is_completed(seq, &done), NRT_SUCCESS);
+  EXPECT_TRUE(done);
   EXPECT_NE(failed, NRT_SUCCESS);
   ::close(other);
 }
