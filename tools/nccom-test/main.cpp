@@ -114,9 +114,10 @@ Result<Outcome> run_ranks(const RunContext& context) {
     }
   }
   if (collector.state() == Collector::State::kBroken) {
-    // Messages of the other ranks a moment later belong to the report.
-    const auto end = Clock::now() + std::chrono::milliseconds(300);
-    while (processes && Clock::now() < end) team->poll(collector, end);
+    // What the other ranks say of it a moment later, on a busy host a long one, belongs to the
+    // report.
+    const auto end = Clock::now() + std::chrono::milliseconds(2000);
+    while (processes && !collector.all_ended() && Clock::now() < end) team->poll(collector, end);
   }
   if (!options.quiet && isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K");
   Outcome outcome;

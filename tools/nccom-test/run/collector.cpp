@@ -146,6 +146,12 @@ Collector::State Collector::state() const {
   return state_;
 }
 
+bool Collector::all_ended() const {
+  const std::lock_guard lock(mutex_);
+  return std::all_of(rank_states_.begin(), rank_states_.end(),
+                     [](const RankState& rank) { return rank.ended; });
+}
+
 Collector::State Collector::wait_until(Clock::time_point until) {
   std::unique_lock lock(mutex_);
   const uint64_t before = changes_;

@@ -34,6 +34,8 @@ class Collector {
 
   enum class State : uint8_t { kRunning, kDone, kBroken };
   State state() const;
+  // Whether every rank is through, has failed or is lost.
+  bool all_ended() const;
   // Waits for the next change, at most until `until`.
   State wait_until(Clock::time_point until);
   Clock::time_point last_progress() const;
