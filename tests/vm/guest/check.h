@@ -24,7 +24,7 @@ struct Skipped {
 };
 
 struct Case {
-  Case(const char* sentence, void (*run)());
+  Case(const char* sentence_of_case, void (*function)());
   const char* sentence;
   void (*run)();
   Case* next = nullptr;
