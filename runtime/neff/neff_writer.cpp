@@ -32,7 +32,8 @@ bool split_name(const std::string& path, std::string& prefix, std::string& name)
     return true;
   }
   const size_t slash = path.find('/', path.size() - kNameBytes - 1);
-  if (slash == std::string::npos || slash > kPrefixBytes || slash + 1 == path.size()) return false;
+  // So large is npos, too.
+  if (slash > kPrefixBytes || slash + 1 == path.size()) return false;
   prefix = path.substr(0, slash);
   name = path.substr(slash + 1);
   return true;
