@@ -9,12 +9,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
 
+#include "driver/base/pci_address.h"
 #include "driver/ndl/architecture.h"
 #include "driver/ndl/device_table.h"
 #include "driver/ndl/error.h"
@@ -284,9 +284,7 @@ int observe_adapter(unsigned index, std::string& answer) {
   const int result =
       ndl_get_device_bdf_ext(static_cast<int>(index), &domain, &bus, &slot, &function);
   if (result != 0) return result;
-  char address[40];
-  std::snprintf(address, sizeof(address), "%04x:%02x:%02x.%x", domain, bus, slot, function);
-  return nearest_adapter("/sys", address, index, answer);
+  return nearest_adapter("/sys", base::pci_address(domain, bus, slot, function), index, answer);
 }
 
 }  // namespace

@@ -63,6 +63,9 @@ class Reader : public FieldReader {
   // Checks that every field has one of these names and that none is missing.
   bool fields(const json::object& object, const std::string& path,
               std::initializer_list<const char*> names);
+  // An object of the list `name`, and the path of its fields; null and refused if it is none.
+  const json::object* member(const json::array& list, const char* name, size_t index,
+                             std::string& path);
   bool chip(const json::object& object, const std::string& path, ChipPlace& place);
   template <class Place>
   bool address(const json::value& value, const std::string& path, Place& place);
@@ -133,6 +136,17 @@ bool Reader::numa_node(const json::object& object, const std::string& path, int8
   return true;
 }
 
+const json::object* Reader::member(const json::array& list, const char* name, size_t index,
+                                   std::string& path) {
+  const std::string own = name + ("[" + std::to_string(index) + "]");
+  path = own + ".";
+  const json::object* found = list[index].if_object();
+  if (found == nullptr) {
+    refuse("field \"" + own + "\" is " + shown(list[index]) + ", expected an object");
+  }
+  return found;
+}
+
 bool Reader::adapters(const json::value& value, std::vector<AdapterPlace>& out) {
   const json::array* list = value.if_array();
   if (list == nullptr || list->size() > kMaxAdapters) {
@@ -141,15 +155,12 @@ bool Reader::adapters(const json::value& value, std::vector<AdapterPlace>& out) 
   }
   adapters_ = list->size();
   for (size_t i = 0; i < adapters_; ++i) {
-    const std::string path = "adapters[" + std::to_string(i) + "]";
-    const json::object* entry = (*list)[i].if_object();
-    if (entry == nullptr) {
-      return refuse("field \"" + path + "\" is " + shown((*list)[i]) + ", expected an object");
-    }
+    std::string path;
+    const json::object* entry = member(*list, "adapters", i, path);
+    if (entry == nullptr) return false;
     AdapterPlace& place = out.emplace_back();
-    if (!fields(*entry, path + ".", {"address", "numa_node"}) ||
-        !numa_node(*entry, path + ".", place.numa_node) ||
-        !address(entry->at("address"), path + ".", place)) {
+    if (!fields(*entry, path, {"address", "numa_node"}) ||
+        !numa_node(*entry, path, place.numa_node) || !address(entry->at("address"), path, place)) {
       return false;
     }
   }
@@ -345,13 +356,10 @@ bool Reader::read(const json::object& given, Loaded& out) {
   }
   chips_ = chips->size();
   for (size_t i = 0; i < chips_; ++i) {
-    const std::string path = "chips[" + std::to_string(i) + "]";
-    const json::object* entry = (*chips)[i].if_object();
-    if (entry == nullptr) {
-      return refuse("field \"" + path + "\" is " + shown((*chips)[i]) + ", expected an object");
-    }
+    std::string path;
+    const json::object* entry = member(*chips, "chips", i, path);
     ChipPlace place;
-    if (!chip(*entry, path + ".", place)) return false;
+    if (entry == nullptr || !chip(*entry, path, place)) return false;
     out.places.push_back(place);
   }
   if (!timing(given, generation, profile) || !fabric(given, out.places, profile)) return false;

@@ -8,13 +8,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <map>
 #include <tuple>
 
+#include "driver/base/pci_address.h"
 #include "tools/telemetry/device_reading.h"
 #include "tools/telemetry/generation.h"
 #include "tools/telemetry/proc.h"
@@ -41,10 +41,8 @@ unsigned logical_size(const Generation& generation) {
 }
 
 std::string bdf_of(const ndl_observation_t& seen) {
-  char text[40];
-  std::snprintf(text, sizeof(text), "%04x:%02x:%02x.%x", seen.pci_domain & 0xFFFF,
-                seen.pci_bus & 0xFF, seen.pci_slot & 0xFF, seen.pci_function & 0xF);
-  return text;
+  return base::pci_address(seen.pci_domain & 0xFFFF, seen.pci_bus & 0xFF, seen.pci_slot & 0xFF,
+                           seen.pci_function & 0xF);
 }
 
 DeviceState state_of(const ndl_observation_t& seen) {

@@ -5,11 +5,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
-#include <cstdio>
 #include <cstring>
 #include <string_view>
 
 #include "driver/base/backoff.h"
+#include "driver/base/pci_address.h"
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/service/attributes.h"
 #include "driver/emulator/service/error.h"
@@ -188,10 +188,7 @@ int observe_adapter(const Instance& instance, unsigned index, std::string& answe
   const int nearest = profile.places[index].adapter;
   if (nearest < 0) return fail(-ENOENT, "an emulated %s has no network adapter", profile.name);
   const profiles::AdapterPlace& place = profile.adapters[nearest];
-  char address[24];
-  std::snprintf(address, sizeof(address), "%04x:%02x:%02x.%x", place.domain, place.bus, place.slot,
-                place.function);
-  answer = address;
+  answer = base::pci_address(place.domain, place.bus, place.slot, place.function);
   return 0;
 }
 

@@ -65,7 +65,6 @@ class Convolution {
   int64_t stored_rows(int64_t outputs) const;
   bool load_image(int64_t image, Band& band);
   void pad(const Band& band, int64_t image);
-  void copy_rows(const TileAccess& to, const TileAccess& from);
   void pack(const Band& band, int64_t image);
   TileAccess moving(const Band& band, const Part& part, int64_t y, int64_t x, uint32_t rows,
                     uint32_t columns) const;
@@ -214,10 +213,10 @@ void Convolution::pad(const Band& band, int64_t image) {
       const int64_t some = std::max<int64_t>(1, kWide / columns);
       for (int64_t row = begin; row < end; row += some) {
         const int64_t count = std::min(some, end - row);
-        copy_rows(inside(row, count),
-                  source_.tiles[static_cast<size_t>(t)]->pattern(
-                      0, parts, size(image * w_.height * w_.width + row * w_.width + left),
-                      {size(columns), size(count)}, {1, static_cast<int32_t>(w_.width)}));
+        work_.copy(inside(row, count),
+                   source_.tiles[static_cast<size_t>(t)]->pattern(
+                       0, parts, size(image * w_.height * w_.width + row * w_.width + left),
+                       {size(columns), size(count)}, {1, static_cast<int32_t>(w_.width)}));
       }
       continue;
     }
@@ -231,17 +230,6 @@ void Convolution::pad(const Band& band, int64_t image) {
     from.size = {size(columns) * uint64_t{4}, size(rows), parts, 1};
     from.step = {1, w_.width * 4, w_.height * w_.width * 4, 0};
     work_.load(inside(begin, rows), from);
-  }
-}
-
-// DVE and Activation take turns by the work that they have had.
-void Convolution::copy_rows(const TileAccess& to, const TileAccess& from) {
-  const auto columns = static_cast<uint32_t>(to.elements());
-  if (work_.activation_is_idle(columns)) {
-    work_.program.activate(to, NEURON_ACT_COPY, from);
-  } else {
-    work_.vector_works(columns);
-    work_.program.tensor_copy(Engine::kDve, to, from);
   }
 }
 

@@ -2,9 +2,10 @@
 #include "tools/compiler/lowering/interleave.h"
 
 #include <algorithm>
-#include <bit>
 #include <deque>
 #include <optional>
+#include <set>
+#include <utility>
 
 namespace neuron::lowering {
 namespace {
@@ -18,6 +19,7 @@ constexpr int64_t kLeast = 1024;
 constexpr int64_t kLongest = 2048;  // columns of a tile of lines
 constexpr size_t kMostStrands = 8;  // of a line; with more, others are as fast
 constexpr size_t kMostLines = 64;
+constexpr size_t kMostPieces = 256;  // of lines that are cut where others end
 constexpr int64_t kMostMarked = int64_t{1} << 26;
 constexpr size_t kResults = 3;
 
@@ -146,29 +148,45 @@ std::optional<std::vector<Line>> lines_of(std::vector<Strand> strands) {
   return lines;
 }
 
-// A dimension that some regions have fewer elements of is cut there: odd images have one line more
-// of some phases than of others.
-std::vector<Strand> cut(std::vector<Strand> strands) {
-  for (size_t i = 0; i < strands.size(); ++i) {
-    for (size_t d = 0; d < strands[i].rest.size(); ++d) {
-      int64_t least = strands[i].rest[d].size;
-      for (const Strand& other : strands) {
-        if (other.rest.size() == strands[i].rest.size() &&
-            other.rest[d].to_step == strands[i].rest[d].to_step) {
-          least = std::min(least, other.rest[d].size);
-        }
-      }
-      const int64_t more = strands[i].rest[d].size - least;
-      if (more == 0) continue;
-      strands.push_back(strands[i]);
-      Strand& last = strands.back();
-      last.to += least * last.rest[d].to_step;
-      last.from += least * last.rest[d].from_step;
-      last.rest[d].size = more;
-      strands[i].rest[d].size = least;
+// Where a dimension of the strand, or of one that lies along it and is shorter, ends.
+std::set<int64_t> ends_of(const std::vector<Strand>& strands, const Strand& strand, size_t number) {
+  const Dimension& dimension = strand.rest[number];
+  std::set<int64_t> ends = {dimension.size};
+  for (const Strand& other : strands) {
+    if (other.rest.size() == strand.rest.size() &&
+        other.rest[number].to_step == dimension.to_step) {
+      ends.insert(std::min(other.rest[number].size, dimension.size));
     }
   }
-  return strands;
+  return ends;
+}
+
+// A dimension that some strands have fewer elements of is cut where those end: odd images have one
+// line more of some phases than of others.
+std::optional<std::vector<Strand>> cut(const std::vector<Strand>& strands) {
+  std::vector<Strand> list;
+  for (const Strand& strand : strands) {
+    std::vector<Strand> pieces = {strand};
+    for (size_t d = 0; d < strand.rest.size(); ++d) {
+      std::vector<Strand> more;
+      int64_t begin = 0;
+      for (const int64_t end : ends_of(strands, strand, d)) {
+        if (more.size() + pieces.size() > kMostPieces) return std::nullopt;
+        for (const Strand& piece : pieces) {
+          Strand& part = more.emplace_back(piece);
+          Dimension& dimension = part.rest[d];
+          part.to += begin * dimension.to_step;
+          part.from += begin * dimension.from_step;
+          dimension.size = end - begin;
+        }
+        begin = end;
+      }
+      pieces = std::move(more);
+    }
+    list.insert(list.end(), pieces.begin(), pieces.end());
+    if (list.size() > kMostPieces) return std::nullopt;
+  }
+  return list;
 }
 
 // Lines [first of each dimension] that one tile has: `deep` neighbours on each of `parts`
@@ -268,11 +286,7 @@ void Interleave::allocate(const std::vector<Line>& lines) {
 }
 
 void Interleave::fill(const TileAccess& tile) {
-  const bool real = graph::is_real(node_.type);
-  const auto number = static_cast<float>(node_.fill);
-  const auto whole = static_cast<int32_t>(graph::truncated(node_.type, node_.fill));
-  work_.program.memset(Engine::kPool, tile,
-                       real ? std::bit_cast<uint32_t>(number) : static_cast<uint32_t>(whole));
+  work_.program.memset(Engine::kPool, tile, fill_bits(node_));
 }
 
 void Interleave::store_until(size_t left) {
@@ -364,7 +378,9 @@ bool emit_interleave(Workspace& work, const Node& node, const Buffer& to) {
     if (!some || strands.size() + some->size() > kMostLines) return false;
     strands.insert(strands.end(), some->begin(), some->end());
   }
-  const auto lines = lines_of(cut(std::move(strands)));
+  auto pieces = cut(strands);
+  if (!pieces) return false;
+  const auto lines = lines_of(std::move(*pieces));
   if (!lines || !lie_apart(node)) return false;
   Interleave interleave(work, node, to);
   interleave.allocate(*lines);

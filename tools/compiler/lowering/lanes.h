@@ -74,11 +74,12 @@ class Lanes {
   Lane add(const Lane& a, const Lane& b) { return with(NEURON_ALU_ADD, a, b); }
   Lane subtract(const Lane& a, const Lane& b) { return with(NEURON_ALU_SUB, a, b); }
   Lane multiply(const Lane& a, const Lane& b) { return with(NEURON_ALU_MUL, a, b); }
+  // By DVE, or by Activation if that has had less work and gives the same bits.
   Lane stepped(const Lane& a, const Step& step);
   Lane paired(const Pair& pair);
-  // function(a * scale) or function(a + bias); false and nothing: Activation does not have the
-  // step.
+  // Whether Activation can do the step in front of its function: a product, or a sum with a tile.
   static bool enters_activation(const Step& step);
+  // function(a * scale) or function(a + bias); the step must enter Activation.
   Lane activate(uint8_t function, const Lane& a, const Step& before);
   Lane scaled(const Lane& a, float factor, float offset = 0);  // a * factor + offset
   Lane root(const Lane& a);                                    // NaN of negative numbers

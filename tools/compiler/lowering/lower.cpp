@@ -55,7 +55,8 @@ class Lowering {
         placed_(graph.nodes.size(), false),
         given_(graph.nodes.size(), false),
         uses_(graph.nodes.size(), 0),
-        readers_(graph.nodes.size()) {}
+        readers_(graph.nodes.size()),
+        spent_(graph.nodes.size()) {}
 
   Result<Lowered> run();
 
@@ -80,7 +81,7 @@ class Lowering {
   void emit_moves(const MapGroup& group);
   MapGroup group_from(size_t first, bool simple = false);
   // Whether all that reads the value, or what moves it, is done.
-  bool is_spent(Value value) const;
+  bool is_spent(Value value);
   // The maps that may read the product's sums in PSUM.
   ProductExit exit_of(Value product);
   void emit(size_t number);
@@ -94,6 +95,7 @@ class Lowering {
   std::vector<bool> given_;   // it is an output
   std::vector<size_t> uses_;
   std::vector<std::vector<size_t>> readers_;  // nodes that read it, each once, in order
+  std::vector<bool> spent_;                   // what is known to be
   std::set<Value> destinations_;
   Lowered lowered_;
 };
@@ -260,13 +262,16 @@ MapGroup Lowering::group_from(size_t first, bool simple) {
   return group;
 }
 
-bool Lowering::is_spent(Value value) const {
-  if (given_[static_cast<size_t>(value)]) return false;
-  const std::vector<size_t>& readers = readers_[static_cast<size_t>(value)];
-  return std::all_of(readers.begin(), readers.end(), [&](size_t reader) {
-    return done_[reader] &&
-           (graph_.nodes[reader].kind != Kind::kMove || is_spent(static_cast<Value>(reader)));
-  });
+bool Lowering::is_spent(Value value) {
+  const auto number = static_cast<size_t>(value);
+  if (given_[number] || spent_[number]) return spent_[number];
+  // Moves may meet again: who is spent stays so, and is not asked once more by each way to it.
+  spent_[number] =
+      std::all_of(readers_[number].begin(), readers_[number].end(), [&](size_t reader) {
+        return done_[reader] &&
+               (graph_.nodes[reader].kind != Kind::kMove || is_spent(static_cast<Value>(reader)));
+      });
+  return spent_[number];
 }
 
 void Lowering::emit(size_t number) {

@@ -2,7 +2,6 @@
 #include "tools/compiler/lowering/resident_move.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 
 namespace neuron::lowering {
@@ -316,16 +315,11 @@ void emit(Workspace& work, const Node& node, const Choice& program, const Reside
     covered += count;
   }
   if (covered < static_cast<uint64_t>(program.layout.elements())) {
-    const bool real = graph::is_real(node.type);
-    const auto number = static_cast<float>(node.fill);
-    const uint32_t bits =
-        real ? std::bit_cast<uint32_t>(number)
-             : static_cast<uint32_t>(static_cast<int32_t>(graph::truncated(node.type, node.fill)));
     for (int64_t tile = 0; tile < program.layout.tiles(); ++tile) {
       TileAccess all = result.tiles[static_cast<size_t>(tile)]->at(
           0, program.layout.parts(tile), 0, static_cast<uint32_t>(program.layout.columns()));
       all.dtype = NEURON_DTYPE_U32;
-      work.program.memset(Engine::kPool, all, bits);
+      work.program.memset(Engine::kPool, all, fill_bits(node));
     }
   }
   std::vector<Tile> banks;
@@ -346,14 +340,7 @@ void emit(Workspace& work, const Node& node, const Choice& program, const Reside
       target = columns_of(result, copy.to, copy.parts, plan.pattern, true);
     }
     if (!graph::is_real(node.type)) source.dtype = target.dtype = NEURON_DTYPE_U32;
-    uint32_t columns = 1;
-    for (uint32_t d = 0; d < target.ndim; ++d) columns *= target.size[d];
-    if (graph::is_real(node.type) && work.activation_is_idle(columns)) {
-      work.program.activate(target, NEURON_ACT_COPY, source);
-    } else {
-      work.vector_works(columns);
-      work.program.tensor_copy(Engine::kDve, target, source);
-    }
+    work.copy(target, source);
     ++next;
   }
   for (const Tile& bank : banks) work.program.release(bank);

@@ -41,8 +41,8 @@ class Residents {
   Residents(Workspace& work, uint32_t columns);
 
   void reserve() { arena_.reserve(); }
-  // The node after whose task a value is not read any more.
-  // Of each node: what values will take from its task on, in columns.
+  // last_use: of each value, the node after whose task it is not read any more; needs: of each
+  // node, the columns that values will take from its task on.
   void plan(std::vector<size_t> last_use, std::vector<int64_t> needs) {
     last_use_ = std::move(last_use);
     needs_ = std::move(needs);

@@ -2,6 +2,7 @@
 #include "tools/compiler/lowering/workspace.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -146,6 +147,21 @@ bool Workspace::uniform(Value value, double& number) const {
                        return x == reals[0] && std::signbit(x) == std::signbit(reals[0]);
                      }) &&
          std::all_of(integers.begin(), integers.end(), [&](int64_t x) { return x == integers[0]; });
+}
+
+uint32_t fill_bits(const Node& move) {
+  if (graph::is_real(move.type)) return std::bit_cast<uint32_t>(static_cast<float>(move.fill));
+  return static_cast<uint32_t>(static_cast<int32_t>(graph::truncated(move.type, move.fill)));
+}
+
+void Workspace::copy(const TileAccess& to, const TileAccess& from) {
+  const auto columns = static_cast<uint32_t>(to.elements());
+  if (to.dtype == NEURON_DTYPE_F32 && activation_is_idle(columns)) {
+    program.activate(to, NEURON_ACT_COPY, from);
+  } else {
+    vector_works(columns);
+    program.tensor_copy(Engine::kDve, to, from);
+  }
 }
 
 Register Workspace::lend() {

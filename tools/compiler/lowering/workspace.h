@@ -39,6 +39,9 @@ using graph::Value;
 // A tile of one lane a partition and kWidth columns; shared by those that still read it.
 using Register = std::shared_ptr<const Tile>;
 
+// What lies between the regions of a move, as the bits of an element.
+uint32_t fill_bits(const Node& move);
+
 class Workspace {
  public:
   static constexpr uint32_t kWidth = 512;
@@ -102,6 +105,8 @@ class Workspace {
     activation_works(columns);
     return true;
   }
+  // Copies elements within SBUF, real ones by whichever of the two engines has had less work.
+  void copy(const TileAccess& to, const TileAccess& from);
   // Work that only this engine could do, in cycles of DVE.
   void vector_works(double cycles) { works(vector_work_, cycles + kStartOfVector); }
   // 1.4 and 1.12 GHz; a dependent instruction waits longer on Activation.

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 
+#include "driver/base/pci_address.h"
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/service/error.h"
 #include "driver/emulator/service/holder.h"
@@ -125,10 +125,7 @@ void ControlHandler::fill_device(control::Status& status, unsigned index) {
   const profiles::ChipPlace& place = profile.places[index];
   control::Device& entry = *status.add_devices();
   entry.set_index(index);
-  char address[16];
-  std::snprintf(address, sizeof(address), "%04x:%02x:%02x.%x", place.domain, place.bus, place.slot,
-                place.function & 7u);
-  entry.set_address(address);
+  entry.set_address(base::pci_address(place.domain, place.bus, place.slot, place.function));
   for (const std::string& line : instance_.faults().waiting(index)) entry.add_faults(line);
 
   service::Device* device = instance_.device_if_probed(index);
