@@ -123,6 +123,22 @@ TEST(Lowering, KeepsAnOperandOfASumThatSomebodyReadsLater) {
   EXPECT_EQ(lowered(b.finish()).moved.bytes, kLeast);
 }
 
+// There are 2^32 ways from the value to the sum.
+TEST(Lowering, AsksEachMoveOnceWhetherWhatItReadsIsSpent) {
+  Builder b("diamonds");
+  const Value first = b.map(Function::kTanh, b.input("x", Type::kF32, {8, 4}));
+  Value value = first;
+  for (int n = 0; n < 32; ++n) {
+    value = b.concat({b.pick(value, 0, {3, 1, 2, 0}), b.pick(value, 0, {7, 5, 6, 4})}, 0);
+  }
+  b.output("y", b.map(Function::kAdd, b.map(Function::kAbsolute, value), first));
+  const Graph graph = b.finish();
+  size_t moves = 0;
+  for (const graph::Node& node : graph.nodes) moves += node.kind == graph::Kind::kMove ? 1 : 0;
+  EXPECT_GE(moves, 96u);
+  EXPECT_FALSE(lowered(graph).neff.empty());
+}
+
 TEST(Lowering, MultipliesOneRowThatLiesAsAColumnWithoutMovingIt) {
   Builder b("head");
   const Value x = b.input("x", Type::kF32, {1, 256, 7, 7});
