@@ -114,6 +114,25 @@ TEST_F(AffineMaps, OfAHardSwishBetweenScalesTakeNoLongerThanTheirBound) {
   EXPECT_LE(us, 32);
 }
 
+// The last map writes to its value's place, which the step that waits for it must not take.
+TEST_F(AffineMaps, BeforeEveryFunctionHaveTheReferencesValuesAndTheSameBitsAtEveryLevel) {
+  for (const char* function :
+       {"Abs", "Neg", "Exp", "Tanh", "Erf", "Sigmoid", "Softplus", "Relu", "Floor"}) {
+    for (const char* before : {"Mul", "Add", "Sub", "Max"}) {
+      for (const bool each : {true, false}) {
+        SCOPED_TRACE(testing::Message() << function << " of " << before << (each ? "" : " 0.75"));
+        const graph::Shape shape = {1, 64, 12, 10};
+        Chain chain(shape, 3);
+        each ? chain.with_channels(before) : chain.with_number(before, 0.75F);
+        chain.alone(function);
+        chain.alone("GlobalAveragePool");  // no map: the one before it stays in SBUF
+        double us = 0;
+        expect_reference_and_equal_bits(chain.bytes(), shape, {1e-5, 1e-4, 1e-4}, us);
+      }
+    }
+  }
+}
+
 TEST_F(AffineMaps, InRandomOrderHaveTheReferencesValuesAndTheSameBitsAtEveryLevel) {
   std::mt19937 random(11);
   for (int round = 0; round < 40; ++round) {

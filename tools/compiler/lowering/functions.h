@@ -8,6 +8,7 @@
 #ifndef TOOLS_COMPILER_LOWERING_FUNCTIONS_H
 #define TOOLS_COMPILER_LOWERING_FUNCTIONS_H
 
+#include <optional>
 #include <vector>
 
 #include "tools/compiler/lowering/lanes.h"
@@ -21,6 +22,8 @@ struct Operand {
   double number = 0;
 };
 
+// The function as Activation has it; none if it takes more than one instruction of that.
+std::optional<uint8_t> activation_of(graph::Function function);
 Lane real_function(Lanes& lanes, graph::Function function, const Lane& x);
 Lane real_function(Lanes& lanes, graph::Function function, const Operand& a, const Operand& b);
 // The quotient with what the reciprocal's rounding lost put back: nearly always the nearest number.

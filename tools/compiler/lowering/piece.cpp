@@ -142,32 +142,10 @@ std::optional<Pair> Piece::pair(const Node& node) {
 }
 
 // A function of Activation takes a product or a sum on its way in.
-std::optional<Lane> Piece::activated(const Node& node) {
-  uint8_t function = NEURON_ACT_COPY;
-  switch (node.function) {
-    case Function::kExp:
-      function = NEURON_ACT_EXP;
-      break;
-    case Function::kTanh:
-      function = NEURON_ACT_TANH;
-      break;
-    case Function::kErf:
-      function = NEURON_ACT_ERF;
-      break;
-    case Function::kSigmoid:
-      function = NEURON_ACT_SIGMOID;
-      break;
-    case Function::kSoftplus:
-      function = NEURON_ACT_SOFTPLUS;
-      break;
-    default:
-      return std::nullopt;
-  }
+bool Piece::takes_step(const Node& node) const {
+  if (!activation_of(node.function)) return false;
   const auto waiting = waiting_.find(node.operands[0]);
-  if (waiting == waiting_.end() || !Lanes::enters_activation(waiting->second.step)) {
-    return std::nullopt;
-  }
-  return lanes_.activate(function, waiting->second.from, waiting->second.step);
+  return waiting != waiting_.end() && Lanes::enters_activation(waiting->second.step);
 }
 
 // `once`: one later member reads it, and nobody else.
@@ -187,9 +165,7 @@ void Piece::compute(Value value, bool stored, bool once) {
     for (const Value one : node.operands) {
       if (waiting_.count(one) == 0) operand(one);
     }
-    const bool enters = node.operands.size() == 1 && waiting_.count(node.operands[0]) != 0 &&
-                        Lanes::enters_activation(waiting_.at(node.operands[0]).step);
-    if (!both && !enters) {
+    if (!both && !takes_step(node)) {
       for (const Value one : node.operands) operand(one);
     }
     lanes_.redirect(target);
@@ -199,8 +175,13 @@ void Piece::compute(Value value, bool stored, bool once) {
     values_[value] = {lanes_.paired(*both), false, 0};
     return;
   }
-  const auto at_once = activated(node);
-  values_[value] = {at_once ? *at_once : result(node), false, 0};
+  if (takes_step(node)) {
+    const Waiting& before = waiting_.at(node.operands[0]);
+    values_[value] = {lanes_.activate(*activation_of(node.function), before.from, before.step),
+                      false, 0};
+    return;
+  }
+  values_[value] = {result(node), false, 0};
 }
 
 void Piece::run(const MapGroup& group, const std::map<Value, size_t>& last_use) {

@@ -50,7 +50,8 @@ class Piece {
   std::optional<builder::ScalarArgument> scalar(Value value);
   // The node and the step that waits for it, as one instruction.
   std::optional<Pair> pair(const Node& node);
-  std::optional<Lane> activated(const Node& node);
+  // Whether its function and the step that waits for it are one instruction.
+  bool takes_step(const Node& node) const;
   const Operand& operand(Value value);
   Lane lane(Value value);
   Lane result(const Node& node);

@@ -173,14 +173,30 @@ Lane filled(Lanes& l, const Operand& operand) {
 
 }  // namespace
 
+std::optional<uint8_t> activation_of(Function function) {
+  switch (function) {
+    case Function::kExp:
+      return NEURON_ACT_EXP;
+    case Function::kTanh:
+      return NEURON_ACT_TANH;
+    case Function::kErf:
+      return NEURON_ACT_ERF;
+    case Function::kSigmoid:
+      return NEURON_ACT_SIGMOID;
+    case Function::kSoftplus:
+      return NEURON_ACT_SOFTPLUS;
+    default:
+      return std::nullopt;
+  }
+}
+
 Lane real_function(Lanes& l, Function function, const Lane& x) {
+  if (const auto activation = activation_of(function)) return l.activate(*activation, x);
   switch (function) {
     case Function::kNegate:
       return l.with(NEURON_ALU_MUL, x, -1.0F);
     case Function::kAbsolute:
       return absolute(l, x);
-    case Function::kExp:
-      return l.activate(NEURON_ACT_EXP, x);
     case Function::kLog:
       return logarithm(l, x);
     case Function::kSqrt:
@@ -215,14 +231,6 @@ Lane real_function(Lanes& l, Function function, const Lane& x) {
       return inverse_hyperbolic_cosine(l, x);
     case Function::kAtanh:
       return inverse_hyperbolic_tangent(l, x);
-    case Function::kTanh:
-      return l.activate(NEURON_ACT_TANH, x);
-    case Function::kErf:
-      return l.activate(NEURON_ACT_ERF, x);
-    case Function::kSigmoid:
-      return l.activate(NEURON_ACT_SIGMOID, x);
-    case Function::kSoftplus:
-      return l.activate(NEURON_ACT_SOFTPLUS, x);
     case Function::kIsNan:
       return is_nan(l, x);
     case Function::kIsInf:
