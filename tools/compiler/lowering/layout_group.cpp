@@ -135,6 +135,8 @@ LayoutGroup::LayoutGroup(Workspace& work, const MapGroup& group, const Layout& l
   work.program.section(work.node(group_.members[0]).origin);
 }
 
+// A step of the first member may wait, and then reads its operand late; but its only reader is the
+// member behind it, so nothing is written there before.
 Resident LayoutGroup::room_of_operand(size_t member) {
   const Value value = group_.members[member];
   for (const Value spent : group_.spent) {
