@@ -72,13 +72,12 @@ std::optional<Layout> shown_layout(const Workspace& work, Value value) {
   const Layout layout{from.layout.outer, from.layout.rows,
                       elements / from.layout.outer / from.layout.rows};
   const auto view = view_of(node.regions[0], layout, from.layout);
-  // One dimension outside, two inside.
+  // One dimension outside and two inside are what a piece can be cut from.
   const auto inside = [&](const ColumnView::Step& step) { return step.to < layout.inner; };
-  if (!view || layout.columns() > INT16_MAX ||
-      std::count_if(view->steps.begin(), view->steps.end(), inside) > 2) {
-    return std::nullopt;
-  }
-  return layout;
+  if (!view || layout.columns() > INT16_MAX) return std::nullopt;
+  const auto within = std::count_if(view->steps.begin(), view->steps.end(), inside);
+  const auto outside = static_cast<std::ptrdiff_t>(view->steps.size()) - within;
+  return within <= 2 && outside <= 1 ? std::optional(layout) : std::nullopt;
 }
 
 std::optional<Layout> layout_of(Workspace& work, const MapGroup& group) {
