@@ -20,7 +20,7 @@ using runtime::fail;
 using runtime::Result;
 
 // Those that open a file with the program that the user prefers.
-constexpr const char* kOpeners[] = {"xdg-open", "sensible-browser"};
+constexpr const char* kOpeners[] = {"xdg-open", "x-www-browser"};
 // A program that has not failed by then shows the page, and may stay until the browser is closed.
 constexpr std::chrono::seconds kPatience{5};
 

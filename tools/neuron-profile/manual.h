@@ -37,7 +37,7 @@ instruction; those of the runtime's set-up before it are negative.
 html :: One page for a browser, with the timeline and the critical path in it; it needs no server and no
 network. A region that is marked by dragging with Shift has a table of what was active in it, and stands in the
 page's address (#region=FROM,TO in nanoseconds). `--html` is short for it. The file is profile.html unless
-`--output-file` names another. With `--open`, xdg-open(1) or else sensible-browser(1) shows it; `capture --open` writes
+`--output-file` names another. With `--open`, xdg-open(1) or else x-www-browser(1) shows it; `capture --open` writes
 the page beside the profile, and shows it.
 
 perfetto :: A trace for ui.perfetto.dev, by default ntff.pftrace. Events of the program are on a clock of their

@@ -76,7 +76,7 @@ std::optional<Layout> shown_layout(const Workspace& work, Value value) {
   const auto inside = [&](const ColumnView::Step& step) { return step.to < layout.inner; };
   if (!view || layout.columns() > INT16_MAX) return std::nullopt;
   const auto within = std::count_if(view->steps.begin(), view->steps.end(), inside);
-  const auto outside = static_cast<std::ptrdiff_t>(view->steps.size()) - within;
+  const auto outside = static_cast<ptrdiff_t>(view->steps.size()) - within;
   return within <= 2 && outside <= 1 ? std::optional(layout) : std::nullopt;
 }
 
