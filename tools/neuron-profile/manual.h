@@ -55,8 +55,8 @@ Warning; and SchemaFields, which lists the fields of all that were written (`neu
 prints those of all there are). With `--session-dir`:
 SystemProfileEvents, SystemProfileMetadata, CpuUsage, HostMemUsage, DeviceProfileList. Rows are in the order in
 which things ended. Tables of these names that an earlier view left in the folder go when all new ones are written, and
-stay if they cannot be; other files stay always. What no
-emulated core measures is null, or 0 or empty where the schema says that every row has it.
+stay if they cannot be; other files stay always. What nothing of an emulated core says is null, or 0 or no text where
+the schema says that every row has it; the description of such a field begins with "Not measured".
 
 csv :: One of these tables: `--table instruction`, `dma`, `semaphore`; `collective`, each run of a collective;
 `cc`, the instructions of collective cores; `link`, the transfers to other ranks (direction out) and the messages

@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 #include <tuple>
+#include <vector>
 
 #include "tests/support/files.h"
 #include "tests/support/process.h"
@@ -78,6 +79,19 @@ class TablesOfAProfile : public testing::Test {
     shell(test::built("bin/neuron-as") + " kernel.s -o kernel.neff");
     return tables_of("kernel.neff");
   }
+  // A session of two executions, in data/profiles/global/mine@latest.
+  std::string view_session() {
+    const test::Environment before = environment_;
+    environment_["NEURON_RT_INSPECT_ENABLE"] = "1";
+    environment_["NEURON_RT_INSPECT_OUTPUT_DIR"] = folder_.path("out");
+    environment_["NEURON_RT_INSPECT_DEVICE_PROFILE"] = "1";
+    environment_["NEURON_RT_INSPECT_CPU_UTIL"] = "1";
+    environment_["NEURON_RT_INSPECT_HOST_MEMORY"] = "1";
+    shell(test::built("bin/neuron-run") + " " + test::built("neff/tensor_add.neff") +
+          " --random --repeat 2");
+    environment_ = before;
+    return profile("view -d out/* --data-path data --display-name mine");
+  }
   // By table: its fields with their types; ! behind the type of a field that every row has.
   static std::map<std::string, std::map<std::string, std::string>> catalogue() {
     std::map<std::string, std::map<std::string, std::string>> tables;
@@ -116,6 +130,38 @@ class TablesOfAProfile : public testing::Test {
       described.insert(text(name));
     }
     EXPECT_EQ(described, found);
+    const std::set<std::string> with_values = fields_with(tables, says_something);
+    for (const std::string& name : not_measured(tables)) {
+      EXPECT_FALSE(with_values.contains(name)) << name;
+    }
+  }
+  // TABLE.FIELD of those that the schema says nobody measures.
+  static std::set<std::string> not_measured(const json::value& tables) {
+    std::set<std::string> found;
+    const json::value& fields = tables.at("SchemaFields").at("columns");
+    for (size_t n = 0; n < fields.at("field_name").as_array().size(); ++n) {
+      if (!text(fields.at("field_description").at(n)).starts_with("Not measured")) continue;
+      found.insert(text(fields.at("table_name").at(n)) + "." + text(fields.at("field_name").at(n)));
+    }
+    return found;
+  }
+  static bool says_something(const json::value& value) {
+    return !value.is_null() && value != json::value(0) && value != json::value(0.0) &&
+           value != json::value("");
+  }
+  // TABLE.FIELD of those in which some row has such a value.
+  static std::set<std::string> fields_with(const json::value& tables,
+                                           bool (*wanted)(const json::value&)) {
+    std::set<std::string> found;
+    for (const auto& [name, table] : tables.as_object()) {
+      for (const auto& [field, values] : table.at("columns").as_object()) {
+        const json::array& rows = values.as_array();
+        if (std::any_of(rows.begin(), rows.end(), wanted)) {
+          found.insert(std::string(name) + "." + std::string(field));
+        }
+      }
+    }
+    return found;
   }
 
   test::Environment environment_ = {{"NEURON_EMULATOR", "trn1.2xlarge"}};
@@ -164,6 +210,27 @@ const std::set<std::string> kOfEveryProgram = {"ActiveTime",
                                                "StackFrameFileLocation",
                                                "TensorInfo"};
 
+// Two programs of a virtual core that swap tiles and meet before they write.
+std::vector<uint8_t> meeting() {
+  const auto write = [](builder::Program& program, const std::string& in, const std::string& out) {
+    const auto x = program.input(in, NEURON_DTYPE_F32, {128, 64});
+    const auto y = program.output(out, NEURON_DTYPE_F32, {128, 64});
+    const auto own = program.sbuf("own", 128, 64, NEURON_DTYPE_F32);
+    const auto others = program.sbuf("others", 128, 64, NEURON_DTYPE_F32);
+    program.dma(builder::Engine::kSp, own.all(), x.all());
+    program.send_receive(others.all(), own.all());
+    program.core_barrier(builder::Engine::kSp);
+    program.dma(builder::Engine::kSp, y.all(), others.all());
+  };
+  builder::Program first("meeting", 3), second("meeting", 3);
+  write(first, "x0", "y0");
+  write(second, "x1", "y1");
+  first.physical_cores(2, &second);
+  const auto neff = first.build();
+  EXPECT_TRUE(neff) << neff.error().sentence;
+  return neff ? *neff : std::vector<uint8_t>();
+}
+
 TEST_F(TablesOfAProfile, HaveTheFieldsAndTypesOfThePublishedCatalogue) {
   std::set<std::string> wanted = kOfEveryProgram;
   wanted.insert("PsumUsage");
@@ -171,6 +238,41 @@ TEST_F(TablesOfAProfile, HaveTheFieldsAndTypesOfThePublishedCatalogue) {
   wanted = kOfEveryProgram;
   wanted.insert("KernelInstructions");
   expect_catalogue(of_kernel(), wanted);
+}
+
+// Programs of several kinds and a session; all but five of the fields.
+TEST_F(TablesOfAProfile, FieldsThatAreNotSaidToBeUnmeasuredHaveAValueInSomeProfile) {
+  const std::string neff = test::built("neff/attention.neff");
+  std::vector<json::value> all = {tables_of(neff, "-n " + neff), of_kernel()};
+  shell(test::built("bin/neuron-as") + " " + test::source("tools/neuron-as/examples/all_reduce.s") +
+        " -o ranks.neff");
+  profile("capture -n ranks.neff -r 2 -i all -s ranks.ntff");
+  profile("view -s ranks_rank_1.ntff --output-format parquet --output-file tables");
+  all.push_back(read("tables"));
+  view_session();
+  all.push_back(read("data/profiles/global/mine@latest"));
+  folder_.write("meeting.neff", meeting());
+  environment_["NEURON_EMULATOR"] = "trn2.3xlarge";
+  all.push_back(tables_of("meeting.neff"));
+  std::set<std::string> filled, empty;
+  for (const json::value& tables : all) {
+    filled.merge(fields_with(tables, [](const json::value& value) { return !value.is_null(); }));
+  }
+  for (const json::value& tables : all) {
+    const std::set<std::string> unmeasured = not_measured(tables);
+    for (const auto& [name, table] : tables.as_object()) {
+      for (const auto& [field, type] : table.at("schema").as_object()) {
+        const std::string place = std::string(name) + "." + std::string(field);
+        if (!filled.contains(place) && !unmeasured.contains(place)) empty.insert(place);
+      }
+    }
+  }
+  // Modes have a test of their own; the others need a session's whole profile, an event that is set
+  // twice, and a kernel whose debug information names functions.
+  EXPECT_EQ(empty, (std::set<std::string>{
+                       "DeviceProfileList.session_id", "Instruction.performance_mode",
+                       "KernelInstructions.stack_frame_depth", "KernelInstructions.stack_frame_id",
+                       "SemaphoreUpdate.double_set_or_clear"}));
 }
 
 TEST_F(TablesOfAProfile, PacketsAddUpToTheirTransferAndLieInItsTime) {
@@ -641,25 +743,8 @@ TEST_F(TablesOfAProfile, NeffHeaderHasWhatTheFileSaysIfItIsNamed) {
   EXPECT_EQ(summary.whole("total_row_count", 0), rows);
 }
 
-// Two programs of a virtual core that swap tiles and meet before they write.
 TEST_F(TablesOfAProfile, CoreBarriersAreWhereTheCoresOfAVirtualOneMeet) {
-  const auto write = [](builder::Program& program, const std::string& in, const std::string& out) {
-    const auto x = program.input(in, NEURON_DTYPE_F32, {128, 64});
-    const auto y = program.output(out, NEURON_DTYPE_F32, {128, 64});
-    const auto own = program.sbuf("own", 128, 64, NEURON_DTYPE_F32);
-    const auto others = program.sbuf("others", 128, 64, NEURON_DTYPE_F32);
-    program.dma(builder::Engine::kSp, own.all(), x.all());
-    program.send_receive(others.all(), own.all());
-    program.core_barrier(builder::Engine::kSp);
-    program.dma(builder::Engine::kSp, y.all(), others.all());
-  };
-  builder::Program first("meeting", 3), second("meeting", 3);
-  write(first, "x0", "y0");
-  write(second, "x1", "y1");
-  first.physical_cores(2, &second);
-  const auto neff = first.build();
-  ASSERT_TRUE(neff) << neff.error().sentence;
-  folder_.write("meeting.neff", *neff);
+  folder_.write("meeting.neff", meeting());
   environment_["NEURON_EMULATOR"] = "trn2.3xlarge";
   profile("capture -n meeting.neff -s p.ntff");
   for (const int core : {0, 1}) {
@@ -696,15 +781,7 @@ TEST_F(TablesOfAProfile, CoreBarriersAreWhereTheCoresOfAVirtualOneMeet) {
 }
 
 TEST_F(TablesOfAProfile, OfASessionHaveItsEventsItsHostAndItsProfiles) {
-  environment_["NEURON_RT_INSPECT_ENABLE"] = "1";
-  environment_["NEURON_RT_INSPECT_OUTPUT_DIR"] = folder_.path("out");
-  environment_["NEURON_RT_INSPECT_DEVICE_PROFILE"] = "1";
-  environment_["NEURON_RT_INSPECT_CPU_UTIL"] = "1";
-  environment_["NEURON_RT_INSPECT_HOST_MEMORY"] = "1";
-  shell(test::built("bin/neuron-run") + " " + test::built("neff/tensor_add.neff") +
-        " --random --repeat 2");
-  environment_ = {{"NEURON_EMULATOR", "trn1.2xlarge"}};
-  const std::string said = profile("view -d out/* --data-path data --display-name mine");
+  const std::string said = view_session();
   EXPECT_EQ(said, "wrote 6 tables into data/profiles/global/mine@latest\n");
   const json::value tables = read("data/profiles/global/mine@latest");
   expect_catalogue(tables, {"CpuUsage", "DeviceProfileList", "HostMemUsage", "SchemaFields",

@@ -309,6 +309,7 @@ Result<void> write_metadata(const Profile& profile, const Part& part, const Exec
     to.set(t.field("ntff_version"), profile.version());
     to.set(t.field("num_physical_cores"), static_cast<int64_t>(profile.parts().size()));
     to.set_truth(t.field("vnc_enabled"), profile.parts().size() > 1);
+    to.set(t.field("first_hw_timestamp"), 0);
     to.set(t.field("last_hw_timestamp"), ns(static_cast<int64_t>(execution.device_ps)));
     to.set_text(t.field("first_ts"), std::to_string(execution.begin_ns));
     to.set_text(t.field("last_ts"), std::to_string(execution.end_ns));

@@ -7,8 +7,8 @@
 namespace neuron::profile::parquet {
 namespace {
 
-// Names and types are those of the published schema 7.4.0: NAME[!]:TYPE[/UNIT], ! for a field that
-// every row has.
+// Names and types are those of the published schema 7.4.0: NAME[!][?]:TYPE[/UNIT], ! for a field
+// that every row has, ? for one that nothing of an emulated core says.
 struct TableText {
   const char* name;
   const char* description;
@@ -19,16 +19,16 @@ constexpr TableText kTables[] = {
      "start_ts!:i64/nanoseconds end_ts!:i64/nanoseconds duration_ns!:i64/nanoseconds "
      "engine!:str timeline_track:str pcore_idx:i64 opcode!:str operands!:str "
      "compiler_opcode:str compiler_operands:str id!:i64 pc!:i64 compiler_pc:i64 "
-     "penguin_id:str raw_penguin_id:i64 bir_id!:str raw_bir_id:i64 "
-     "bir_instruction_name:str kernel_instruction_name:str crc_in:i64 crc_out:i64 "
-     "evt_wait_time_ns:i64/nanoseconds hlo_attrs:str hlo_name:str raw_hlo_id:i64 "
-     "raw_framework_id:i64 layer:str stack_frame_ids:str nki_source_location:str "
-     "bir_debug_info_source_location:str dma_trigger_start_ts:i64 dma_trigger_end_ts:i64 "
-     "dma_wait_time_ns:i64/nanoseconds instruction_chain:str hbm_read_bytes:i64 "
-     "hbm_write_bytes:i64 sbuf_read_bytes:i64 sbuf_write_bytes:i64 spill_save_bytes:i64 "
-     "spill_reload_bytes:i64 psum_read_bytes:i64 psum_write_bytes:i64 "
-     "psum_read_sbuf_write_bytes:i64 input_queue_bytes:i64 output_queue_bytes:i64 "
-     "weight_queue_bytes:i64 performance_mode:str tensor_instruction_type:str "
+     "penguin_id?:str raw_penguin_id?:i64 bir_id!?:str raw_bir_id?:i64 "
+     "bir_instruction_name?:str kernel_instruction_name:str crc_in?:i64 crc_out?:i64 "
+     "evt_wait_time_ns:i64/nanoseconds hlo_attrs?:str hlo_name?:str raw_hlo_id?:i64 "
+     "raw_framework_id?:i64 layer?:str stack_frame_ids:str nki_source_location:str "
+     "bir_debug_info_source_location?:str dma_trigger_start_ts?:i64 dma_trigger_end_ts?:i64 "
+     "dma_wait_time_ns?:i64/nanoseconds instruction_chain?:str hbm_read_bytes?:i64 "
+     "hbm_write_bytes?:i64 sbuf_read_bytes:i64 sbuf_write_bytes:i64 spill_save_bytes?:i64 "
+     "spill_reload_bytes?:i64 psum_read_bytes:i64 psum_write_bytes:i64 "
+     "psum_read_sbuf_write_bytes:i64 input_queue_bytes?:i64 output_queue_bytes?:i64 "
+     "weight_queue_bytes?:i64 performance_mode:str tensor_instruction_type:str "
      "tensor_elements:i64 raw_flops:i64 adjusted_flops:i64 tensor_elements_transpose:i64 "
      "flops_transpose:i64 adjusted_flops_transpose:i64 scalar_activation_fn:str"},
     {"DmaPacketAggregated", "Neighbouring descriptors of one queue of one DMA engine.",
@@ -36,12 +36,12 @@ constexpr TableText kTables[] = {
      "id!:i64 pcore_idx:i64 block_id!:i32 queue_idx!:i64 queue_name!:str queue_type:str "
      "op!:str variable!:str read_bytes!:i64/bytes write_bytes!:i64/bytes "
      "transfer_bytes!:i64/bytes throughput!:f32/bytes_per_second source!:str dest!:str "
-     "semaphore_id!:str modular_flow_function:str read_sbuf_partitions!:str "
+     "semaphore_id!:str modular_flow_function?:str read_sbuf_partitions!:str "
      "read_num_sbuf_partitions!:i32 read_shape!:str read_offset!:str read_steps!:str "
      "write_sbuf_partitions!:str write_num_sbuf_partitions!:i32 write_shape!:str "
-     "write_offset!:str write_steps!:str is_transpose_mode:bool transpose_element_size:str "
-     "transpose_shape:str transpose_from_shape:str transpose_to_shape:str "
-     "transpose_unroll_factor:str trigger:i64 completion:i64"},
+     "write_offset!:str write_steps!:str is_transpose_mode?:bool transpose_element_size?:str "
+     "transpose_shape?:str transpose_from_shape?:str transpose_to_shape?:str "
+     "transpose_unroll_factor?:str trigger:i64 completion:i64"},
     {"CcOp", "A collective, from its go to its end on this rank.",
      "start_ts!:i64/nanoseconds end_ts!:i64/nanoseconds duration_ns!:i64/nanoseconds "
      "operation!:str algorithm!:str num_elements!:i64 dtype!:str op_id!:i64 stream_id!:i64 "
@@ -67,9 +67,9 @@ constexpr TableText kTables[] = {
      "adjusted_transpose_flops:i64/flops mm_arithmetic_intensity:f32 "
      "peak_flops_bandwidth_ratio:f32 trace_count:i64 event_count:i64 total_row_count:i64 "
      "dma_active_cycles:i64/cycles dma_active_time:f32/seconds "
-     "dma_active_time_percent:f32/percent static_dma_active_time:f32/seconds "
-     "dynamic_dma_active_time_percent:f32/percent "
-     "static_dma_active_time_percent:f32/percent dma_transfer_average_bytes:f32/bytes "
+     "dma_active_time_percent:f32/percent static_dma_active_time?:f32/seconds "
+     "dynamic_dma_active_time_percent?:f32/percent "
+     "static_dma_active_time_percent?:f32/percent dma_transfer_average_bytes:f32/bytes "
      "dma_packet_time:f32/seconds dma_transfer_time:f32/seconds dma_transfer_count:i64 "
      "dma_transfer_total_bytes:i64/bytes dma_queue_count:i64 "
      "inputs_and_weights_size_bytes:i64/bytes inputs_outputs_weights_size_bytes:i64/bytes "
@@ -78,28 +78,28 @@ constexpr TableText kTables[] = {
      "dynamic_dma_size_percent:f32/percent static_dma_size_percent:f32/percent "
      "mbu_estimated_percent:f32/percent mbu_min_read_util_percent:f32/percent "
      "hbm_write_bytes:i64/bytes hbm_read_bytes:i64/bytes sbuf_write_bytes:i64/bytes "
-     "sbuf_read_bytes:i64/bytes spill_save_bytes:i64/bytes spill_reload_bytes:i64/bytes "
+     "sbuf_read_bytes:i64/bytes spill_save_bytes?:i64/bytes spill_reload_bytes?:i64/bytes "
      "psum_write_bytes:i64/bytes psum_read_bytes:i64/bytes psum_read_sbuf_write_count:i64 "
-     "psum_read_sbuf_write_bytes:i64/bytes input_queue_bytes:i64/bytes "
-     "output_queue_bytes:i64/bytes weight_queue_bytes:i64/bytes "
-     "software_dynamic_dma_active_time:f32/seconds "
-     "software_dynamic_dma_active_time_percent:f32/percent "
+     "psum_read_sbuf_write_bytes:i64/bytes input_queue_bytes?:i64/bytes "
+     "output_queue_bytes?:i64/bytes weight_queue_bytes?:i64/bytes "
+     "software_dynamic_dma_active_time?:f32/seconds "
+     "software_dynamic_dma_active_time_percent?:f32/percent "
      "software_dynamic_dma_packet_count:i64 software_dynamic_dma_size:i64/bytes "
-     "software_dynamic_dma_packet_percent:f32/percent "
-     "software_dynamic_dma_size_percent:f32/percent "
-     "hardware_dynamic_dma_active_time:f32/seconds "
-     "hardware_dynamic_dma_active_time_percent:f32/percent "
-     "hardware_dynamic_dma_packet_count:i64 hardware_dynamic_dma_size:i64/bytes "
-     "hardware_dynamic_dma_packet_percent:f32/percent "
-     "hardware_dynamic_dma_size_percent:f32/percent "
+     "software_dynamic_dma_packet_percent?:f32/percent "
+     "software_dynamic_dma_size_percent?:f32/percent "
+     "hardware_dynamic_dma_active_time?:f32/seconds "
+     "hardware_dynamic_dma_active_time_percent?:f32/percent "
+     "hardware_dynamic_dma_packet_count?:i64 hardware_dynamic_dma_size?:i64/bytes "
+     "hardware_dynamic_dma_packet_percent?:f32/percent "
+     "hardware_dynamic_dma_size_percent?:f32/percent "
      "tensor_engine_instruction_time:f32/seconds tensor_engine_active_time:f32/seconds "
      "tensor_engine_active_time_percent:f32/percent tensor_engine_instruction_count:i64 "
      "matmul_instruction_count:i64 mfu_estimated_percent:f32/percent "
-     "mfu_max_achievable_estimated_percent:f32/percent "
-     "mfu_hlo_estimated_percent:f32/percent "
-     "mfu_hlo_max_achievable_estimated_percent:f32/percent "
-     "mfu_inst_estimated_percent:f32/percent "
-     "mfu_inst_max_achievable_estimated_percent:f32/percent "
+     "mfu_max_achievable_estimated_percent?:f32/percent "
+     "mfu_hlo_estimated_percent?:f32/percent "
+     "mfu_hlo_max_achievable_estimated_percent?:f32/percent "
+     "mfu_inst_estimated_percent?:f32/percent "
+     "mfu_inst_max_achievable_estimated_percent?:f32/percent "
      "hfu_estimated_percent:f32/percent vector_engine_instruction_time:f32/seconds "
      "vector_engine_active_time:f32/seconds vector_engine_active_time_percent:f32/percent "
      "vector_engine_instruction_count:i64 scalar_engine_instruction_time:f32/seconds "
@@ -126,17 +126,17 @@ constexpr TableText kTables[] = {
      "scalar_engine_clock_freq!:f32/gigahertz scalar_engine_num_channels!:i64 "
      "gpsimd_engine_clock_freq!:f32/gigahertz gpsimd_engine_num_channels!:i64 "
      "neuroncore_clock_freq!:f32/gigahertz ticks_per_nanosec!:i64 instance_type:str "
-     "runtime_version:str collectives_version:str driver_version:str explorer_version:str "
-     "compiler_version:str neuroncore_idx:i64 neuron_device_idx:i64 ultraserver_id:i64 "
-     "ultraserver_type:str ultraserver_size:i32 ultraserver_instance_index:i32 "
-     "s3_bucket_path:str profile_name:str explorer_build_time:str is_simulation:bool"},
+     "runtime_version:str collectives_version?:str driver_version?:str explorer_version?:str "
+     "compiler_version?:str neuroncore_idx:i64 neuron_device_idx:i64 ultraserver_id?:i64 "
+     "ultraserver_type?:str ultraserver_size?:i32 ultraserver_instance_index?:i32 "
+     "s3_bucket_path?:str profile_name:str explorer_build_time?:str is_simulation:bool"},
     {"ExecutionInfo", "The execution that the tables are of.",
      "execution_index!:i32 neff_name:str execution_start_ts:i64/nanoseconds "
      "execution_end_ts:i64/nanoseconds num_subgraphs:i32 row_count:i64"},
     {"NeffHeader", "The NEFF that was executed.",
-     "network_name:str uuid:str hash:str enabled_features:str header_size:i64/bytes "
+     "network_name:str uuid:str hash:str enabled_features?:str header_size:i64/bytes "
      "data_size:i64/bytes major_version:i64 minor_version:i64 package_version:str "
-     "build_version:str cc_participant_count:i64 neuroncore_count:i64 "
+     "build_version:str cc_participant_count?:i64 neuroncore_count:i64 "
      "logical_neuroncore_count:i64 pcore_count_per_lnc:i64"},
     {"ActiveTime", "A time in which an engine does something: its instructions, joined.",
      "start_ts!:i64/nanoseconds end_ts!:i64/nanoseconds engine!:str pcore_idx!:i64 "
@@ -152,10 +152,10 @@ constexpr TableText kTables[] = {
      "pcore_idx:i64 id!:i64 packet_idx!:i32 packet_aggregation_id!:i64 engine_idx:i64 "
      "read_bytes!:i64/bytes write_bytes!:i64/bytes transfer_bytes!:i64/bytes "
      "throughput!:f32/bytes_per_second queue_type!:str variable:str queue_name:str "
-     "queue_idx:i64 crc!:i64"},
+     "queue_idx:i64 crc!?:i64"},
     {"DmaQueuesInfo", "A queue on one DMA engine.",
-     "name!:str type!:str pcore_idx!:i64 idx!:i64 engine_idx!:i64 axi_port!:i64 "
-     "dram_channel!:i64"},
+     "name!:str type!:str pcore_idx!:i64 idx!:i64 engine_idx!:i64 axi_port!?:i64 "
+     "dram_channel!?:i64"},
     {"DmaUsage", "Bytes that DMA moves, at equal distances in time.",
      "timestamp!:i64/nanoseconds current_throughput!:f32/bytes_per_second "
      "total_transfer_bytes!:i64/bytes pcore_idx:i64"},
@@ -173,10 +173,10 @@ constexpr TableText kTables[] = {
      "neuron_device_idx!:i64 neuroncore_idx!:i64 usage_type!:str usage_bytes!:i64/bytes"},
     {"KernelInstructions", "An instruction of a kernel in Python, and its line.",
      "kernel_instruction_name!:str stack_frame_id:i64 stack_frame_depth:i64 "
-     "iteration_variables_id:i64 iteration_variable_depth:i64 pcore_idx:i64 file_path:str "
+     "iteration_variables_id?:i64 iteration_variable_depth?:i64 pcore_idx:i64 file_path:str "
      "line_number:i64"},
     {"KernelStackFrames", "A function of a kernel.",
-     "stack_frame_id!:i64 fully_qualified_function_name:str parent_stack_frame_id:i64 "
+     "stack_frame_id!:i64 fully_qualified_function_name:str parent_stack_frame_id?:i64 "
      "pcore_idx:i64 file_path:str line_number:i64"},
     {"PendingDma", "Transfers that were started and have not ended, at equal distances in time.",
      "timestamp!:i64/nanoseconds value!:i32 pcore_idx:i64"},
@@ -189,7 +189,7 @@ constexpr TableText kTables[] = {
     {"SbufAllocation", "A time in which bytes of a partition of SBUF hold what somebody reads.",
      "start_ts!:i64/nanoseconds end_ts!:i64/nanoseconds start_address!:i64/bytes "
      "end_address!:i64/bytes partition!:i64 op_source_type:str opcode:str operands:str "
-     "queue_name:str block_id:i64 tensor_name:str hlo_name:str pcore_idx:i64"},
+     "queue_name:str block_id:i64 tensor_name:str hlo_name?:str pcore_idx:i64"},
     {"SbufUsage", "How full SBUF is, at equal distances in time.",
      "timestamp!:i64/nanoseconds avg_util_percent:f32/percent "
      "partition_0_util_percent:f32/percent partition_32_util_percent:f32/percent "
@@ -202,50 +202,38 @@ constexpr TableText kTables[] = {
     {"StackFrameFileName", "A file of the source.", "id!:str name!:str"},
     {"StackFrameFunctionName", "A function of the source.", "id!:str name!:str"},
     {"TensorInfo", "An input, an output or a weight.",
-     "variable_name:str type:str format:str shape:str size:i64/bytes node:i64 pcore_idx:i64 "
+     "variable_name:str type:str format:str shape:str size:i64/bytes node?:i64 pcore_idx:i64 "
      "load_to_sbuf_avg_size_bytes:i64 load_to_sbuf_total_size_bytes:i64 "
      "load_to_sbuf_dma_count:i64 load_to_sbuf_repeat_factor:f32"},
     {"CpuUsage", "How busy a processor of the host was.",
      "timestamp!:i64/nanoseconds util_percent!:f32/percent cpu_id!:str instance_id!:str "
-     "ultraserver_id:i64 ultraserver_instance_index:i64"},
+     "ultraserver_id?:i64 ultraserver_instance_index?:i64"},
     {"DeviceProfileList", "A device profile of the session.",
      "device_profile_name!:str instance_id!:str process_id!:i64 nc_id!:i64 session_id:i64 "
      "model_id:i64"},
     {"HostMemUsage", "Memory of the host that was used.",
      "timestamp!:i64/nanoseconds used_bytes!:i64/bytes used_percent!:f32/percent "
-     "instance_id!:str ultraserver_id:i64 ultraserver_instance_index:i64"},
+     "instance_id!:str ultraserver_id?:i64 ultraserver_instance_index?:i64"},
     {"SystemProfileEvents", "A call or an execution of the session.",
      "id!:i64 name!:str start_ts!:i64/nanoseconds end_ts!:i64/nanoseconds "
      "duration_ns!:i64/nanoseconds trace_event_source!:str instance_id!:str process_id!:i64 "
-     "thread_id!:i64 nc_idx:i64 pcore_idx:i64 worker_gid:i64 flow_id:str[] "
-     "framework_stream_id:str extra_attributes_json:str"},
+     "thread_id!:i64 nc_idx:i64 pcore_idx?:i64 worker_gid?:i64 flow_id:str[] "
+     "framework_stream_id?:str extra_attributes_json:str"},
     {"SystemProfileMetadata", "The session, one row.",
      "first_ts!:str last_ts!:str first_ts_ns!:str last_ts_ns!:str ntff_version!:i64 "
      "hbm_capacity_bytes!:i64/bytes"},
-    {"SystemProfileHbmUsage", "Memory in use of a stack of HBM, by what it is for.",
-     "timestamp!:i64/nanoseconds total_bytes!:i64/bytes generic_bytes!:i64/bytes "
-     "tensor_instructions_bytes!:i64/bytes scalar_instructions_bytes!:i64/bytes "
-     "gpsimd_instructions_bytes!:i64/bytes io_bytes!:i64/bytes dram_spill_bytes!:i64/bytes "
-     "weights_bytes!:i64/bytes profiler_buffers_bytes!:i64/bytes "
-     "scalar_table_bytes!:i64/bytes vector_instructions_bytes!:i64/bytes "
-     "sync_instructions_bytes!:i64/bytes shared_scratchpad_bytes!:i64/bytes "
-     "tensors_bytes!:i64/bytes ucode_lib_bytes!:i64/bytes gpsimd_stdio_bytes!:i64/bytes "
-     "collectives_bytes!:i64/bytes scratchpad_bytes!:i64/bytes "
-     "dma_rings_runtime_bytes!:i64/bytes dma_rings_spill_bytes!:i64/bytes "
-     "dma_rings_io_bytes!:i64/bytes dma_rings_collectives_bytes!:i64/bytes "
-     "unknown_bytes!:i64/bytes device_idx!:i64 hbm_idx!:i64 instance_id!:str"},
     {"Warning", "What the profile lacks.", "message!:str category!:str"},
     {"SchemaFields", "The fields of all tables, this one included.",
      "table_name!:str table_description!:str field_name!:str field_description!:str "
-     "field_example:str field_type!:str field_required!:bool field_format:str "
-     "field_unit:str field_minimum:f32 field_maximum:f32 field_enum_values:str"},
+     "field_example?:str field_type!:str field_required!:bool field_format?:str "
+     "field_unit:str field_minimum?:f32 field_maximum?:f32 field_enum_values?:str"},
 };
 
 struct Meaning {
   const char* field;
   const char* words;
 };
-// Fields that this program fills; the others are in the tables because the schema has them.
+// Of fields that this program fills and whose name does not say everything.
 constexpr Meaning kMeanings[] = {
     {"start_ts", "Beginning, from the beginning of the program's first instruction."},
     {"end_ts", "End, on the same clock."},
@@ -376,12 +364,26 @@ constexpr Meaning kMeanings[] = {
     {"trace_event_source", "neuron_rt: the runtime; neuron_hw: a core."},
     {"extra_attributes_json", "What else the event says."},
     {"hbm_capacity_bytes", "A core's share of the device's memory."},
+    {"first_ts", "Beginning, on the clock of the host."},
+    {"last_ts", "End, on the clock of the host."},
+    {"first_hw_timestamp", "0: times count from the program's first instruction."},
+    {"last_hw_timestamp", "End of the last event, on the same clock."},
+    {"dma_ddr_bandwidth", "Of all DMA engines of a core together."},
+    {"hbm_ddr_bandwidth", "A core's share of the memory's."},
+    {"ticks_per_nanosec", "Of the clock of the device's time stamps."},
+    {"num_physical_cores", "Physical cores of the virtual one."},
+    {"is_simulation", "True: no chip has executed it."},
+    {"execution_index", "Among those that the file holds, from 0."},
+    {"load_to_sbuf_repeat_factor", "How many times its bytes were brought into SBUF."},
+    {"category", "What kind of events is missing."},
 };
 
 Field parse(const std::string& word) {
   Field field;
   const size_t colon = word.find(':');
   field.name = word.substr(0, colon);
+  field.measured = field.name.back() != '?';
+  if (!field.measured) field.name.pop_back();
   field.required = field.name.back() == '!';
   if (field.required) field.name.pop_back();
   std::string type = word.substr(colon + 1);
@@ -397,11 +399,20 @@ Field parse(const std::string& word) {
                : type == "str[]" ? Type::kTexts
                                  : Type::kText;
   field.type_name = field.type == Type::kTexts ? "array of str" : type;
-  field.description = "Not measured by this runtime.";
-  for (const Meaning& meaning : kMeanings) {
-    if (field.name == meaning.field) field.description = meaning.words;
-  }
   return field;
+}
+
+// The metrics of a summary explain themselves.
+std::string describe(const Table& table, const Field& field) {
+  if (!field.measured) {
+    return field.required ? "Not measured by this runtime: 0, or no text."
+                          : "Not measured by this runtime: null.";
+  }
+  if (table.name == "Summary") return "Metric; fractions are of 1.";
+  for (const Meaning& meaning : kMeanings) {
+    if (field.name == meaning.field) return meaning.words;
+  }
+  return "As the name says.";
 }
 
 std::vector<Table> read_tables() {
@@ -409,13 +420,11 @@ std::vector<Table> read_tables() {
   for (const TableText& text : kTables) {
     Table table{.name = text.name, .description = text.description, .fields = {}};
     std::istringstream words(text.fields);
-    for (std::string word; words >> word;) table.fields.push_back(parse(word));
+    for (std::string word; words >> word;) {
+      table.fields.push_back(parse(word));
+      table.fields.back().description = describe(table, table.fields.back());
+    }
     tables.push_back(std::move(table));
-  }
-  // The metrics of a summary explain themselves.
-  for (Table& table : tables) {
-    if (table.name != "Summary") continue;
-    for (Field& field : table.fields) field.description = "Metric; fractions are of 1.";
   }
   return tables;
 }
@@ -436,7 +445,9 @@ const Table& table(std::string_view name) {
 
 size_t Table::field(std::string_view name) const {
   for (size_t n = 0; n < fields.size(); ++n) {
-    if (fields[n].name == name) return n;
+    if (fields[n].name != name) continue;
+    if (!fields[n].measured) throw std::logic_error("a field that the schema says is not measured");
+    return n;
   }
   throw std::logic_error("no such field");
 }

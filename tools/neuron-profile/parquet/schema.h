@@ -23,12 +23,14 @@ struct Field {
   std::string name, type_name, unit, description;
   Type type = Type::kInt64;
   bool required = false;
+  bool measured = true;  // false: null in every row; of a required field 0, or no text
 };
 
 struct Table {
   std::string name, description;
   std::vector<Field> fields;
 
+  // The number of a field that is filled: of one that is not measured this is a mistake too.
   size_t field(std::string_view name) const;
 };
 
