@@ -252,10 +252,10 @@ Value Builder::numbers_of(const Joining::Part& part, Value numbers, size_t rank)
 // A number for all channels, or one for each: what each part may meet for itself.
 bool Builder::fits_channels(Value numbers, const Shape& to) const {
   const Tensor* known = constant_of(numbers);
-  if (known == nullptr || known->shape.size() > to.size()) return false;
+  if (known == nullptr || shape(numbers).size() > to.size()) return false;
   if (known->elements() == 1) return true;
-  const size_t added = to.size() - known->shape.size();
-  return added <= 1 && known->elements() == to[1] && known->shape[1 - added] == to[1];
+  const size_t added = to.size() - shape(numbers).size();
+  return added <= 1 && known->elements() == to[1] && shape(numbers)[1 - added] == to[1];
 }
 
 Value Builder::joined_map(Function function, Value a, Value b) {

@@ -33,15 +33,17 @@ std::vector<bool> needed(const Graph& graph) {
 }
 
 bool renames(const Node& node, const Graph& graph) {
+  return node.kind == Kind::kMove && node.operands.size() == 1 &&
+         renames(node, elements_of(graph.nodes[static_cast<size_t>(node.operands[0])].shape));
+}
+
+bool renames(const Node& node, int64_t elements) {
   if (node.kind != Kind::kMove || node.operands.size() != 1 || node.regions.size() != 1) {
     return false;
   }
   const Region& region = node.regions[0];
   const int64_t count = elements_of(node.shape);
-  if (elements_of(graph.nodes[static_cast<size_t>(node.operands[0])].shape) != count ||
-      region.to != 0 || region.from != 0) {
-    return false;
-  }
+  if (elements != count || region.to != 0 || region.from != 0) return false;
   return region.dimensions.empty()
              ? count == 1
              : region.dimensions.size() == 1 && region.dimensions[0].size == count &&

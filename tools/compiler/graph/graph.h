@@ -117,6 +117,7 @@ struct Node {
   std::string origin;  // the node of the model that it came from
   std::string name;    // input
 
+  // Its elements. Constants that differ in shape only share them, so the shape is that of the node.
   std::shared_ptr<const Tensor> constant;
 
   // Move: regions in order, later ones over earlier ones; elsewhere `fill`.
@@ -160,6 +161,8 @@ std::vector<bool> needed(const Graph& graph);
 
 // A move that only gives its operand another shape.
 bool renames(const Node& node, const Graph& graph);
+// The same, of an operand of so many elements.
+bool renames(const Node& node, int64_t elements);
 
 }  // namespace neuron::graph
 

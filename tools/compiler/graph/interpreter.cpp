@@ -11,33 +11,52 @@ namespace {
 
 size_t at(int64_t index) { return static_cast<size_t>(index); }
 
-// Calls copy(to, from) for each element of the region.
-template <class Copy>
-void for_elements(const Region& region, size_t dimension, int64_t to, int64_t from,
-                  const Copy& copy) {
+// Dimensions from `dimension` on; the last one without a call an element.
+template <class Number>
+void copy_elements(const Region& region, size_t dimension, Number* to, const Number* from) {
   if (dimension == region.dimensions.size()) {
-    copy(at(to), at(from));
+    *to = *from;
     return;
   }
   const Region::Dimension& d = region.dimensions[dimension];
-  for (int64_t i = 0; i < d.size; ++i) {
-    for_elements(region, dimension + 1, to + i * d.to_step, from + i * d.from_step, copy);
+  if (dimension + 1 < region.dimensions.size()) {
+    for (int64_t i = 0; i < d.size; ++i) {
+      copy_elements(region, dimension + 1, to + i * d.to_step, from + i * d.from_step);
+    }
+  } else if (d.to_step == 1 && d.from_step == 1) {
+    std::copy_n(from, d.size, to);
+  } else {
+    for (int64_t i = 0; i < d.size; ++i) to[i * d.to_step] = from[i * d.from_step];
   }
 }
 
-Tensor evaluate_move(const Node& node, const std::vector<const Tensor*>& operands) {
-  Tensor out = Tensor::zeros(node.type, node.shape);
-  std::fill(out.reals.begin(), out.reals.end(), node.fill);
-  std::fill(out.integers.begin(), out.integers.end(), truncated(node.type, node.fill));
+template <class Number>
+void move_elements(const Node& node, const std::vector<const Tensor*>& operands,
+                   std::vector<Number> Tensor::*elements, std::vector<Number>& out) {
   for (const Region& region : node.regions) {
-    const Tensor& source = *operands[region.operand];
-    if (is_real(node.type)) {
-      for_elements(region, 0, region.to, region.from,
-                   [&](size_t to, size_t from) { out.reals[to] = source.reals[from]; });
-    } else {
-      for_elements(region, 0, region.to, region.from,
-                   [&](size_t to, size_t from) { out.integers[to] = source.integers[from]; });
-    }
+    const std::vector<Number>& source = operands[region.operand]->*elements;
+    copy_elements(region, 0, out.data() + region.to, source.data() + region.from);
+  }
+}
+
+Tensor of_shape(Tensor tensor, const Shape& shape) {
+  tensor.shape = shape;
+  return tensor;
+}
+
+Tensor evaluate_move(const Node& node, const std::vector<const Tensor*>& operands) {
+  if (!operands.empty() && renames(node, operands[0]->elements())) {
+    return of_shape(*operands[0], node.shape);
+  }
+  Tensor out = Tensor::zeros(node.type, node.shape);
+  if (node.fill != 0 || std::signbit(node.fill)) {
+    std::fill(out.reals.begin(), out.reals.end(), node.fill);
+    std::fill(out.integers.begin(), out.integers.end(), truncated(node.type, node.fill));
+  }
+  if (is_real(node.type)) {
+    move_elements(node, operands, &Tensor::reals, out.reals);
+  } else {
+    move_elements(node, operands, &Tensor::integers, out.integers);
   }
   return out;
 }
@@ -172,7 +191,7 @@ Tensor evaluate_node(const Node& node, const std::vector<const Tensor*>& operand
     case Kind::kKernel:
       return Tensor::zeros(node.type, node.shape);
     default:
-      return *node.constant;
+      return of_shape(*node.constant, node.shape);
   }
 }
 
@@ -233,7 +252,10 @@ std::vector<std::vector<SharedTensor>> evaluate_ranks(
   std::vector<std::vector<SharedTensor>> outputs(ranks);
   for (size_t rank = 0; rank < ranks; ++rank) {
     for (const Output& output : graph.outputs) {
-      outputs[rank].push_back(values[rank][at(output.value)]);
+      const SharedTensor& value = values[rank][at(output.value)];
+      const Shape& shape = graph.nodes[at(output.value)].shape;
+      outputs[rank].push_back(
+          value->shape == shape ? value : std::make_shared<const Tensor>(of_shape(*value, shape)));
     }
   }
   return outputs;

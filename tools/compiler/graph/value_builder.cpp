@@ -20,6 +20,15 @@ bool is_library_function(const Node& node) {
           f == Function::kRemainder || f == Function::kPower);
 }
 
+Node constant_node(Shape shape, std::shared_ptr<const Tensor> elements) {
+  Node node;
+  node.kind = Kind::kConstant;
+  node.type = elements->type;
+  node.shape = std::move(shape);
+  node.constant = std::move(elements);
+  return node;
+}
+
 // The work of computing the node, in elements touched.
 int64_t work_of(const Node& node) {
   if (node.kind == Kind::kProduct || node.kind == Kind::kReduce) {
@@ -184,11 +193,16 @@ Value ValueBuilder::append(Node node) {
                                    [](const Tensor* tensor) { return tensor != nullptr; });
     const int64_t work = work_of(node);
     const bool stays = keeps_repeats_ && count > kFewRepeats && repeats_numbers(node);
+    if (known && renames(node, graph_)) {  // weights of another shape are not copied
+      return append(
+          constant_node(node.shape, graph_.nodes[static_cast<size_t>(node.operands[0])].constant));
+    }
     if (known && !stays && count <= largest && work <= limits_.work - work_ &&
         count <= limits_.constants - folded_) {
       work_ += work;
       folded_ += count;
-      return weights(evaluate_node(node, operands));
+      return append(
+          constant_node(node.shape, std::make_shared<const Tensor>(evaluate_node(node, operands))));
     }
   }
   graph_.nodes.push_back(std::move(node));
@@ -215,12 +229,8 @@ Value ValueBuilder::constant(Tensor tensor) {
 }
 
 Value ValueBuilder::weights(Tensor tensor) {
-  Node node;
-  node.kind = Kind::kConstant;
-  node.type = tensor.type;
-  node.shape = tensor.shape;
-  node.constant = std::make_shared<const Tensor>(std::move(tensor));
-  return append(std::move(node));
+  auto shared = std::make_shared<const Tensor>(std::move(tensor));
+  return append(constant_node(shared->shape, shared));
 }
 
 Value ValueBuilder::integers(std::vector<int64_t> values) {

@@ -63,7 +63,7 @@ class ValueBuilder {
   int64_t axis_of(int64_t rank, int64_t number);
   // The size of a dimension; 1 and a failure if there is none.
   int64_t size(Value value, int64_t axis);
-  // Null unless the value is a constant.
+  // The elements of a constant, not its shape; null of other values.
   const Tensor* constant_of(Value value) const;
 
   Value input(const std::string& name, Type type, Shape shape);

@@ -75,15 +75,15 @@ void top_k(Call& c) {
 void non_zero(Call& c) {
   const Tensor* x = c.known(0);
   if (x == nullptr) return;
-  const Shape steps = graph::strides_of(x->shape);
-  const size_t rank = std::max<size_t>(1, x->shape.size());
+  const Shape shape = c.shape(0), steps = graph::strides_of(shape);
+  const size_t rank = std::max<size_t>(1, shape.size());
   std::vector<std::vector<int64_t>> places(rank);
   int64_t found = 0;
   for (int64_t i = 0; i < x->elements(); ++i) {
     if (x->real(at(i)) == 0) continue;
     ++found;
     for (size_t d = 0; d < rank; ++d) {
-      places[d].push_back(x->shape.empty() ? 0 : i / steps[d] % x->shape[d]);
+      places[d].push_back(shape.empty() ? 0 : i / steps[d] % shape[d]);
     }
   }
   std::vector<int64_t> all;
@@ -208,16 +208,16 @@ void non_max_suppression(Call& c) {
   const double most = number(2, 0), limit = number(3, 0);
   const double least = number(4, -std::numeric_limits<double>::infinity());
   if (boxes == nullptr || scores == nullptr || !c.b.ok()) return;
-  if (boxes->shape.size() != 3 || scores->shape.size() != 3 || boxes->shape[2] != 4 ||
-      boxes->shape[0] != scores->shape[0] || boxes->shape[1] != scores->shape[2] ||
-      boxes->shape[1] > kMostCompared) {
+  const Shape of_boxes = c.shape(0), of_scores = c.shape(1);
+  if (of_boxes.size() != 3 || of_scores.size() != 3 || of_boxes[2] != 4 ||
+      of_boxes[0] != of_scores[0] || of_boxes[1] != of_scores[2] || of_boxes[1] > kMostCompared) {
     c.b.fail("boxes of {} and scores of {}; at most {} boxes are compared, reduce them before",
-             graph::shape_text(boxes->shape), graph::shape_text(scores->shape), kMostCompared);
+             graph::shape_text(of_boxes), graph::shape_text(of_scores), kMostCompared);
     return;
   }
   const bool by_centre = c.integer("center_point_box", 0) != 0;
-  const int64_t count = boxes->shape[1];
-  const double rows_of_scores = static_cast<double>(scores->shape[0] * scores->shape[1]);
+  const int64_t count = of_boxes[1];
+  const double rows_of_scores = static_cast<double>(of_scores[0] * of_scores[1]);
   const double compared =
       static_cast<double>(count) * std::min(static_cast<double>(count), std::max(0.0, most));
   if (rows_of_scores * compared > 0x1p32) {
@@ -226,8 +226,8 @@ void non_max_suppression(Call& c) {
     return;
   }
   std::vector<int64_t> found;
-  for (int64_t row = 0; row < scores->shape[0] * scores->shape[1]; ++row) {
-    const int64_t batch = row / scores->shape[1];
+  for (int64_t row = 0; row < of_scores[0] * of_scores[1]; ++row) {
+    const int64_t batch = row / of_scores[1];
     const auto score = [&](int64_t i) { return scores->real(at(row * count + i)); };
     const auto box = [&](int64_t i) { return box_at(*boxes, at(batch * count + i), by_centre); };
     std::vector<int64_t> order(at(count)), kept;
@@ -242,7 +242,7 @@ void non_max_suppression(Call& c) {
                                      [&](int64_t j) { return overlap(box(i), box(j)) <= limit; });
       if (!apart) continue;
       kept.push_back(i);
-      found.insert(found.end(), {batch, row % scores->shape[1], i});
+      found.insert(found.end(), {batch, row % of_scores[1], i});
     }
   }
   const auto rows = static_cast<int64_t>(found.size() / 3);

@@ -31,6 +31,25 @@ TEST(GraphBuilder, ComputesConstantsWhileItBuilds) {
   EXPECT_THAT(values_of(b, sum), ElementsAre(11, 21, 31, 12, 22, 32));
 }
 
+// A copy of the weights of a large model for each of their shapes took most of its compilation.
+TEST(GraphBuilder, GivesAConstantAnotherShapeWithoutCopyingItsElements) {
+  Builder b("g");
+  const Value matrix = numbers(b, {2, 3}, {1, 2, 3, 4, 5, 6});
+  const Value list = b.reshape(matrix, {6});
+  EXPECT_EQ(b.constant_of(list), b.constant_of(matrix));
+  EXPECT_EQ(b.shape(list), (Shape{6}));
+  b.output("list", list);
+  b.output("matrix", matrix);
+  const Value sum =
+      b.select(b.constant(Tensor::of_integers(Type::kBool, {3, 2}, {1, 0, 0, 0, 0, 1})),
+               numbers(b, {3, 2}, {9, 9, 9, 9, 9, 9}), b.reshape(matrix, {3, 2}));
+  EXPECT_EQ(b.shape(sum), (Shape{3, 2}));
+  EXPECT_THAT(values_of(b, sum), ElementsAre(9, 2, 3, 4, 5, 9));
+  const auto outputs = evaluate(b.finish(), {});
+  EXPECT_EQ(outputs[0]->shape, (Shape{6}));
+  EXPECT_EQ(outputs[1]->shape, (Shape{2, 3}));
+}
+
 TEST(GraphBuilder, LeavesWhatDependsOnInputsToTheProgram) {
   Builder b("g");
   const Value x = b.input("x", Type::kF32, {4});
