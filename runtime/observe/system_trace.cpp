@@ -166,8 +166,22 @@ void SystemTrace::Ring::clear() {
   for (auto& block : blocks_) free_.push_back(std::move(block));
   blocks_.clear();
   first_ = count_ = 0;
-  dropped = events = 0;
-  unfolded.first = unfolded.count = 0;
+  dropped = events = gone_of_front = 0;
+}
+
+void SystemTrace::Ring::drop(uint64_t count) {
+  events -= count;
+  // bounded: by the entries
+  while (count != 0) {
+    const uint64_t left = front().events - gone_of_front;
+    if (count < left) {
+      gone_of_front += count;
+      return;
+    }
+    count -= left;
+    gone_of_front = 0;
+    pop();
+  }
 }
 
 SystemTrace::Ring* SystemTrace::ring_of(uint32_t core) {
@@ -181,12 +195,11 @@ SystemTrace::Ring* SystemTrace::ring_of(uint32_t core) {
 }
 
 void SystemTrace::make_room(Ring& ring, uint64_t events) {
-  // bounded: by the events that the ring has
-  while (ring.events != 0 && ring.events + events > settings_.events_per_core) {
-    (void)take_oldest(ring);
-    ++ring.dropped;
-    dropped_.fetch_add(1, std::memory_order_relaxed);
-  }
+  if (ring.events + events <= settings_.events_per_core) return;
+  const uint64_t gone = std::min(ring.events, ring.events + events - settings_.events_per_core);
+  ring.drop(gone);
+  ring.dropped += gone;
+  dropped_.fetch_add(gone, std::memory_order_relaxed);
 }
 
 SystemTrace::Entry& SystemTrace::room_for(Ring& ring, uint64_t events) {
@@ -196,23 +209,12 @@ SystemTrace::Entry& SystemTrace::room_for(Ring& ring, uint64_t events) {
   return place;
 }
 
-SystemTrace::Entry SystemTrace::take_oldest(Ring& ring) const {
-  Unfolded& unfolded = ring.unfolded;
-  --ring.events;
-  if (unfolded.first == unfolded.count) {
-    const Entry entry = ring.front();
-    ring.pop();
-    if (!entry.is_launch) return entry;
-    unfold(entry, unfolded);
-  }
-  return unfolded.entries[unfolded.first++];
-}
-
 void SystemTrace::unfold(const Entry& launch, Unfolded& into) const {
-  into.first = into.count = 0;
+  into.count = 0;
   Entry base = launch;
   base.bytes = 0;
   base.is_launch = false;
+  base.events = 1;
   const uint64_t launched = launch.launched, ended = launch.ended;
   const auto put = [&](TraceEvent event, bool start, uint64_t time, const Entry& like) {
     if (!wanted(event)) return;
@@ -318,6 +320,7 @@ void SystemTrace::add_launch(const Launch& launch) {
             .is_launch = true,
             .collective = launch.collective,
             .ends_call = launch.ends_call,
+            .events = static_cast<uint8_t>(events),
             .launched = launch.launched_ns,
             .ended = launch.ended_ns,
             .end = launch.end_ns};
@@ -336,6 +339,7 @@ void SystemTrace::add_launch(const Launch& launch) {
       call->is_launch = call->begins_call = true;
       call->collective = launch.collective;
       call->ends_call = launch.ends_call;
+      call->events = static_cast<uint8_t>(1 + events);
       call->launched = launch.launched_ns;
       call->ended = launch.ended_ns;
       call->end = launch.end_ns;
@@ -381,9 +385,17 @@ uint64_t SystemTrace::waiting() {
 
 uint64_t SystemTrace::take_some(Ring& ring, uint64_t most, std::vector<Taken>& taken) {
   taken.clear();
+  Unfolded unfolded;
   while (taken.size() < most && ring.events != 0) {
-    const Entry entry = take_oldest(ring);
-    taken.push_back({entry, entry.name < names_.size() ? names_[entry.name] : nullptr});
+    const Entry& front = ring.front();
+    const auto name = front.name < names_.size() ? names_[front.name] : nullptr;
+    const uint64_t count =
+        std::min<uint64_t>(most - taken.size(), front.events - ring.gone_of_front);
+    if (front.is_launch) unfold(front, unfolded);
+    for (uint64_t n = 0; n < count; ++n) {
+      taken.push_back({front.is_launch ? unfolded.entries[ring.gone_of_front + n] : front, name});
+    }
+    ring.drop(count);
   }
   return std::exchange(ring.dropped, 0);
 }

@@ -152,31 +152,34 @@ class SystemTrace {
     // Of a launch, which stands for several events: `time` is the beginning, `id` the first of its
     // ids, `bytes` the picoseconds of the core.
     bool is_launch = false, collective = false, begins_call = false, ends_call = false;
+    uint8_t events = 1;  // how many it stands for
     uint64_t called = 0, launched = 0, ended = 0, end = 0;
   };
   static constexpr size_t kMostOfLaunch = 12;
   // The start of a call and the events of its launch, in their order.
   struct Unfolded {
     std::array<Entry, 1 + kMostOfLaunch> entries;
-    size_t first = 0, count = 0;
+    size_t count = 0;
   };
   // Blocks of entries; what was taken makes room for what comes, also in the next trace.
   class Ring {
    public:
     // A place behind the last entry, which has any value.
     Entry& push();
-    // The oldest entry, which unfolded events precede.
-    const Entry& front() const { return blocks_.front()[first_]; }
+    const Entry& front() const { return blocks_.front()[first_]; }  // the oldest
     // The entry of this number, if it is the last one; null otherwise.
     Entry* last(uint64_t number);
     uint64_t last_number() const { return pushed_; }
-    void pop();
+    // Removes the oldest events, of which there are as many.
+    void drop(uint64_t count);
     void clear();
     uint64_t dropped = 0;
-    uint64_t events = 0;  // in all entries, and unfolded
-    Unfolded unfolded;    // of a launch of which some events are gone
+    uint64_t events = 0;         // of all entries, but for those that are gone
+    uint64_t gone_of_front = 0;  // events of the oldest entry, less than it has
 
    private:
+    void pop();
+
     static constexpr size_t kBlock = 4096;
     std::deque<std::unique_ptr<Entry[]>> blocks_;
     std::vector<std::unique_ptr<Entry[]>> free_;
@@ -197,8 +200,6 @@ class SystemTrace {
   // Calls `add`; without memory, `events` are dropped instead.
   template <class Add>
   void add_or_drop(uint64_t events, Add&& add) noexcept;
-  // Removes the oldest event; there is one.
-  Entry take_oldest(Ring& ring) const;
   void unfold(const Entry& launch, Unfolded& into) const;
   uint64_t events_of(const Launch& launch) const;
   // The name is shared, since another trace may begin before the event is text.

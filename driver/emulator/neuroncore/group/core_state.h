@@ -92,10 +92,11 @@ struct CoreState {
     return block == 0 ? notifications : *cc[block - 1].notifications;
   }
   // What actors record for profiles goes into a ring of the core (block 0) or of CC core block - 1
-  // a little later (records.h). Not inlined: the events of a launch without a profile are quicker.
-  [[gnu::noinline]] void record(unsigned block, unsigned slot, const chip::Notification& entry) {
-    has_records_ = true;
-    records[block].add(notifications_of(block), slot, entry);
+  // a little later (records.h). Inlined, so that fields go from registers to their place: an entry
+  // that is handed over in memory is read at once behind its writes, which processors wait for.
+  void record(unsigned block, unsigned slot, const chip::Notification& entry) {
+    neuron_notification& place = place_of_record(block, slot);
+    place = chip::NotificationBlock::encode(entry);
   }
   void record_trace(const Sequencer& s, const chip::Notification& entry) {
     record(s.is_cc() ? s.place.actor - kEngines + 1 : 0, s.place.trace_slot, entry);
@@ -130,6 +131,11 @@ struct CoreState {
   }
 
  private:
+  // Not inlined: the events of a launch without a profile are quicker.
+  [[gnu::noinline]] neuron_notification& place_of_record(unsigned block, unsigned slot) {
+    has_records_ = true;
+    return records[block].add(notifications_of(block), slot);
+  }
   void post_all_records();
   bool has_records_ = false;  // the holder's
 };

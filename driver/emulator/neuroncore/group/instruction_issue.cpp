@@ -181,7 +181,6 @@ void InstructionIssue::issue(Sequencer& s, ModelTime now) {
   if (state_.injected.armed() && meets_injected_fault(s, *entry, now)) [[unlikely]] {
     return;
   }
-  Cost cost = entry->cost;
   if (entry->dynamic) {
     if ((fault = substitute_registers(s, entry->decoded, substituted_))) {
       return to_.faults.raise(s, fault, s.pc, i->debug, i->opcode, now);
@@ -190,13 +189,19 @@ void InstructionIssue::issue(Sequencer& s, ModelTime now) {
     if (const isa::Violation v = isa::check_operands(*i, s.engine, state_.limits)) {
       return violated(v);
     }
-    cost = cost_of(*i, s.engine, state_.limits.generation);
   } else if (entry->operands) [[unlikely]] {
     return violated(entry->operands);
   }
 
-  Issue issued{
-      .s = s, .entry = *entry, .i = *i, .now = now, .cost = cost, .pc = s.pc, .next_pc = s.pc + 1};
+  Issue issued{.s = s,
+               .entry = *entry,
+               .i = *i,
+               .now = now,
+               .cost = entry->cost,
+               .pc = s.pc,
+               .next_pc = s.pc + 1};
+  // In its place: a cost of its own, of which a part is written, would be copied behind that.
+  if (entry->dynamic) issued.cost = cost_of(*i, s.engine, state_.limits.generation);
   // Registers of updates are read before the instruction changes them.
   uint32_t operands[2];
   for (unsigned u = 0; u < 2; ++u) {
@@ -208,7 +213,7 @@ void InstructionIssue::issue(Sequencer& s, ModelTime now) {
       return to_.faults.raise(s, raised, s.pc, i->debug, i->opcode, now);
     }
   }
-  if (cost.interval >= kLongInstruction) [[unlikely]] {
+  if (issued.cost.interval >= kLongInstruction) [[unlikely]] {
     state_.post_records();
   }
   const bool visible = s.last_complete <= now;  // all that was written before

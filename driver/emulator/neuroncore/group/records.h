@@ -23,12 +23,13 @@ namespace neuron::core {
 // Of one block of rings.
 class Records {
  public:
-  void add(chip::NotificationBlock& block, unsigned slot, const chip::Notification& entry) {
-    entries_[slot][counts_[slot]] = chip::NotificationBlock::encode(entry);
-    used_ |= 1u << slot;
-    if (++counts_[slot] == kMostOfRing) [[unlikely]] {
+  // Where the next entry of the ring is to be written, before anything else is called.
+  neuron_notification& add(chip::NotificationBlock& block, unsigned slot) {
+    if (counts_[slot] == kMostOfRing) [[unlikely]] {
       post(block);
     }
+    used_ |= 1u << slot;
+    return entries_[slot][counts_[slot]++];
   }
   void post(chip::NotificationBlock& block) {
     std::array<chip::NotificationBlock::Batch, kRings> batches;
