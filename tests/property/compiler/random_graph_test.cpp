@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "driver/base/format.h"
+#include "tests/property/compiler/rounding_spread.h"
 #include "tools/compiler/lowering/lower.h"
 #include "tools/execution/session.h"
 #include "tools/neuron-compile/check/comparison.h"
@@ -23,8 +24,10 @@ namespace {
 
 using graph::SharedTensor;
 
-// Errors of one rounding grow along a graph; none of its functions makes more of them than this.
+// Errors of one rounding grow along a graph; few of its functions make more of them than this.
 constexpr compile::Bound kBound{1e-5, 1e-3, 2e-3};
+// Where they do, a device may be so many times as far off as roundings alone can carry a value.
+constexpr double kSpreads = 4;
 
 lowering::Options options_of(int level) {
   lowering::Options options;
@@ -113,9 +116,18 @@ RC_GTEST_PROP(RandomGraphs, HaveTheValuesOfTheReferenceAndTheSameBitsAtEveryLeve
   const std::vector<SharedTensor> expected = graph::evaluate(graph, inputs);
   const auto plain = run(graph, 0, inputs);
   const auto fast = run(graph, 2, inputs);
+  std::vector<double> spread;
   for (size_t i = 0; i < expected.size(); ++i) {
-    const std::string wrong = compile::difference(*plain[i], *expected[i], kBound);
-    if (!wrong.empty()) RC_FAIL("-O0, output " + std::to_string(i) + ": " + wrong);
+    std::string wrong = compile::difference(*plain[i], *expected[i], kBound);
+    if (!wrong.empty()) {
+      if (spread.empty()) spread = rounding_spread(graph, inputs, expected);
+      wrong = compile::difference(*plain[i], *expected[i], {kSpreads * spread[i], kBound.relative});
+      RC_TAG("with outputs that roundings carry beyond the bound");
+    }
+    if (!wrong.empty()) {
+      RC_FAIL("-O0, output " + std::to_string(i) + ": " + wrong + "; roundings carry it by " +
+              std::to_string(spread[i]));
+    }
     if (!same_bits(*plain[i], *fast[i])) {
       RC_FAIL("-O2 has other bits than -O0, output " + std::to_string(i) + ": " +
               compile::difference(*fast[i], *plain[i], {0, 0, 0}));
