@@ -330,8 +330,7 @@ TEST_F(ProfileProgram, CaptureOpensThePageInABrowserAndSaysWhereItIsIfNoneDoes) 
   EXPECT_EQ(folder_.read("opened"), folder_.path("p.html") + "\n");
   said = shell("PATH=$PWD/bin STATUS=3 " + capture);
   EXPECT_EQ(said.ending, 1);
-  EXPECT_THAT(said.error,
-              HasSubstr("xdg-open ended with status 3; x-www-browser: No such file"));
+  EXPECT_THAT(said.error, HasSubstr("xdg-open ended with status 3; x-www-browser: No such file"));
   EXPECT_THAT(said.error, HasSubstr("open '" + folder_.path("p.html") + "' in one by hand"));
   said = shell("PATH=$PWD/none " + kProgram + " view -s p.ntff --html --open");
   EXPECT_EQ(said.ending, 1);
