@@ -103,7 +103,7 @@ nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kil
 	packaging/install-build-dependencies models
 	NEURON_BUILD_DIR=$(abspath $(BUILD)) /usr/bin/python3 tests/system/models/models_test.py
 	RC_PARAMS="max_success=10000" $(BUILD)/tests/property_compiler
-	NEURON_TEST_GRAPH_NODES=900 RC_PARAMS="max_success=200" $(BUILD)/tests/property_compiler
+	NEURON_TEST_GRAPH_NODES=1000 RC_PARAMS="max_success=200" $(BUILD)/tests/property_compiler
 	NEURON_TEST_KILLS=200 $(BUILD)/tests/multi --gtest_filter=SharedDevice.AClientKilledAtAnyPoint*
 	$(BUILD)/tests/multi --gtest_filter=SharedDevice.ADaemonThatIsKilled* --gtest_repeat=200 --gtest_brief=1
 	NEURON_TEST_KILLS=5000 $(BUILD)/tests/serve --gtest_filter='*ManyKills*' --gtest_brief=1
