@@ -47,6 +47,8 @@ class Maker {
       graph.outputs.push_back({"y" + std::to_string(graph.outputs.size()), value});
       read[static_cast<size_t>(value)] = true;  // an operation may give what another one gave
     }
+    // Values that are too large are not kept, and may be the only ones that nothing reads.
+    if (graph.outputs.empty()) graph.outputs.push_back({"y0", made_.back()});
     return graph;
   }
 
