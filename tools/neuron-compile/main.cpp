@@ -101,7 +101,13 @@ int main(int argc, char** argv) {
   std::vector<std::string> words(argv, argv + argc);
   Options options;
   options.neuronx_cc = is_neuronx_cc(words);
-  if (options.neuronx_cc) words = from_neuronx_cc(words);
+  if (options.neuronx_cc) {
+    if (const std::string problem = unsupported_stages(words); !problem.empty()) {
+      std::fprintf(stderr, "neuron-compile: %s\n", problem.c_str());
+      return tools::kWrongUsage;
+    }
+    words = from_neuronx_cc(words);
+  }
   options.lowering.products = lowering::ProductType::kBf16;
   bool narrow = false, lists = false;
   std::vector<std::string> shapes, dimensions, constants, donated;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "driver/base/format.h"
+
 namespace neuron::compile {
 namespace {
 
@@ -50,6 +52,25 @@ bool is_neuronx_cc(const std::vector<std::string>& words) {
   const std::string program = words[0].substr(words[0].rfind('/') + 1);
   return program == "neuronx-cc" ||
          (words.size() > 1 && (words[1] == "compile" || words[1] == "list-operators"));
+}
+
+std::string unsupported_stages(const std::vector<std::string>& words) {
+  for (size_t at = 0; at < words.size(); ++at) {
+    if (name_of(words[at]) != "--pipeline") continue;
+    std::vector<std::string> stages;
+    if (const size_t value = words[at].find('='); value != std::string::npos) {
+      stages.push_back(words[at].substr(value + 1));
+    }
+    while (at + 1 < words.size() && !words[at + 1].starts_with('-')) stages.push_back(words[++at]);
+    if (std::find(stages.begin(), stages.end(), "compile") != stages.end()) continue;
+    std::string list;
+    for (const std::string& stage : stages) list += (list.empty() ? "" : " ") + stage;
+    return base::format(
+        "[NCC_EARG001] --pipeline has '{}', expected a list with 'compile': other stages of that "
+        "compiler, and what they write, do not exist here",
+        list);
+  }
+  return "";
 }
 
 std::vector<std::string> from_neuronx_cc(const std::vector<std::string>& words) {

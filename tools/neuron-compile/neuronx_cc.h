@@ -18,6 +18,9 @@ namespace neuron::compile {
 // of its commands, or the program is called so.
 bool is_neuronx_cc(const std::vector<std::string>& words);
 
+// A sentence if these arguments ask for stages without that which writes a NEFF; else "".
+std::string unsupported_stages(const std::vector<std::string>& words);
+
 // The same in our words: the command is gone, -lnc is --lnc, and options for the inside of that
 // compiler, which have no meaning here, are left out.
 std::vector<std::string> from_neuronx_cc(const std::vector<std::string>& words);

@@ -2,7 +2,7 @@
 // Random graphs on the emulated chip: the values of the reference, the same bits without and with
 // optimisation, the same bytes when compiled again, and no error in between.
 // As `make nightly`: RC_PARAMS="max_success=10000" for graphs of up to 50 nodes, and
-// NEURON_TEST_GRAPH_NODES=1000 RC_PARAMS="max_success=200" for such of which 500 or more are needed.
+// NEURON_TEST_GRAPH_NODES=1000 RC_PARAMS="max_success=200" for such of which 500 are needed.
 #include "tests/property/compiler/random_graph.h"
 
 #include <gtest/gtest.h>

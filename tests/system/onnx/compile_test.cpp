@@ -222,6 +222,13 @@ TEST_F(NeuronCompile, AnswersCallersOfNeuronxCcWithItsCodes) {
       "--distribution-strategy llm-training --auto-cast=all --auto-cast-type tf32 -O1 --logfile x");
   EXPECT_EQ(inside.ending, 0) << inside.error;
   EXPECT_THAT(compile("list-operators --framework XLA").out, HasSubstr("dynamic-update-slice\n"));
+  // A caller who wants what another stage writes would look for it in vain.
+  const Said stages = compile(
+      "compile --framework XLA lookup.pb --pipeline tensorize SaveTemps --output=stages.neff");
+  EXPECT_EQ(stages.ending, 2);
+  EXPECT_THAT(stages.error, HasSubstr("--pipeline has 'tensorize SaveTemps', expected a list with "
+                                      "'compile'"));
+  EXPECT_EQ(folder_.read("stages.neff"), "");
 }
 
 TEST_F(NeuronCompile, RefusesNamesThatTheModelDoesNotHave) {

@@ -127,7 +127,8 @@ Value Importer::parameter(const file::Instruction& instruction) {
   const bool dynamic = std::count(instruction.shape().is_dynamic_dimension().begin(),
                                   instruction.shape().is_dynamic_dimension().end(), true) != 0;
   if (!type) {
-    return builder_.fail("a parameter of element type {}", instruction.shape().element_type());
+    return builder_.fail("a parameter of element type {}",
+                         element_type_text(instruction.shape().element_type()));
   }
   if (dynamic) return builder_.fail("a dimension is dynamic; trace with static shapes");
   if (!usual_layout(instruction.shape())) {
@@ -356,6 +357,15 @@ void Importer::add_outputs(const file::Computation& entry, const Values& results
     }
     builder_.output(name, value);
     donors_.push_back(donor);
+  }
+  if (donors_.empty() && builder_.ok() && !results.empty()) {
+    refusals_.push_back({RefusalClass::kEmpty,
+                         names.empty() ? "output0" : names[0],
+                         "",
+                         base::format("the output has the shape {}, which has no elements, and "
+                                      "there is no other: nothing is left to execute",
+                                      graph::shape_text(builder_.shape(results[0]))),
+                         {}});
   }
 }
 

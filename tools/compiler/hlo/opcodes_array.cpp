@@ -284,7 +284,7 @@ Values kernel(Step& s) {
     if (const auto type = type_of(form.element_type())) {
       results.emplace_back(*type, shape_of(form));
     } else {
-      s.b.fail("a result of element type {}", form.element_type());
+      s.b.fail("a result of element type {}", element_type_text(form.element_type()));
     }
   };
   if (said.tuple_shapes().empty()) {

@@ -58,7 +58,8 @@ Values compare(Step& s) {
 Values convert(Step& s) {
   const auto type = type_of(s.instruction.shape().element_type());
   if (!type) {
-    return {s.b.fail("a conversion to element type {}", s.instruction.shape().element_type())};
+    return {s.b.fail("a conversion to element type {}",
+                     element_type_text(s.instruction.shape().element_type()))};
   }
   return {s.b.cast(s.in(0), *type)};
 }

@@ -30,6 +30,8 @@ using Values = std::vector<Value>;
 
 // Of a number of PrimitiveType; empty for those without a form here.
 std::optional<Type> type_of(int32_t element_type);
+// Its name, for sentences; behind it that it is not supported, of those without a form here.
+std::string element_type_text(int32_t element_type);
 Shape shape_of(const file::Form& form);
 // Whether its elements lie in rows, as those of C do; other layouts are those of a device, which
 // front ends do not ask for.

@@ -44,6 +44,31 @@ TEST(HloImporter, RefusesBytesThatAreNoModule) {
   EXPECT_FALSE(import_module(bytes, "test"));
 }
 
+TEST(HloImporter, NamesElementTypesThatItDoesNotHave) {
+  ModuleWriter w;
+  w.parameter("x", 0, {2}, 28);
+  const auto imported = import_module(w.bytes(), "test");
+  ASSERT_TRUE(imported);
+  ASSERT_FALSE(imported->refusals.empty());
+  EXPECT_THAT(imported->refusals[0].text(),
+              HasSubstr("a parameter of element type f8e4m3, which is not supported"));
+}
+
+TEST(HloImporter, SaysWhichOutputHasNoElementsIfNoOtherHasAny) {
+  ModuleWriter w;
+  auto& slice = w.add("slice", kF32, {0}, {w.parameter("x", 0, {10})});
+  auto* d = slice.add_slice_dimensions();
+  d->set_start(5);
+  d->set_limit(5);
+  d->set_stride(1);
+  const auto imported = import_module(w.bytes(), "test");
+  ASSERT_TRUE(imported);
+  ASSERT_EQ(imported->refusals.size(), 1u);
+  EXPECT_EQ(imported->refusals[0].kind, graph::RefusalClass::kEmpty);
+  EXPECT_THAT(imported->refusals[0].text(),
+              HasSubstr("\"output0\": the output has the shape 0, which has no elements"));
+}
+
 TEST(HloImporter, MultipliesWithBatchAndContractingDimensionsAnywhere) {
   ModuleWriter w;
   const int64_t a = w.parameter("a", 0, {2, 3, 2});  // [depth, rows, batch]
