@@ -8,9 +8,11 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "runtime/base/file.h"
 #include "runtime/neff/npy_file.h"
+#include "tools/common/progress_bar.h"
 #include "tools/execution/session.h"
 #include "tools/execution/statistics.h"
 #include "tools/neuron-run/arrays.h"
@@ -137,7 +139,9 @@ Result<tools::Records> run(const Wishes& wishes) {
   NEURON_CHECK(check_names(wishes, *model));
   NEURON_CHECK(write_inputs(wishes, arrays, *model));
   std::vector<double> host, device;
+  std::optional<tools::ProgressBar> bar(std::in_place, "executing " + wishes.model, "executions");
   for (uint32_t i = 0; i < wishes.executions; ++i) {
+    bar->show(i, wishes.executions);
     const auto start = std::chrono::steady_clock::now();
     auto report = model->execute();
     const auto end = std::chrono::steady_clock::now();
@@ -145,6 +149,7 @@ Result<tools::Records> run(const Wishes& wishes) {
     host.push_back(std::chrono::duration<double, std::micro>(end - start).count());
     device.push_back(static_cast<double>(report->device_ps) * 1e-6);
   }
+  bar.reset();
   NEURON_CHECK(write_outputs(wishes, *model));
   tools::Records records;
   records.schema = "neuron-run";
