@@ -86,7 +86,7 @@ void add_block(State& state, const uint8_t* bytes) {
   state = {high[3], high[2], low[3], low[2], high[1], high[0], low[1], low[0]};
 }
 
-// CPUID leaf 7, EBX bit 29: the compiler's own question does not know the extension.
+// CPUID leaf 7, EBX bit 29: clang 14 cannot be asked for this extension.
 bool has_instructions() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __builtin_cpu_supports("sse4.1") && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 &&

@@ -136,6 +136,7 @@ SystemTrace::Entry& SystemTrace::Ring::push() {
     if (free_.empty()) free_.push_back(std::make_unique_for_overwrite<Entry[]>(kBlock));
     blocks_.push_back(std::move(free_.back()));
     free_.pop_back();
+    free_.reserve(free_.size() + blocks_.size());  // removing events must not need memory
   }
   Entry* const place = &blocks_[at / kBlock][at % kBlock];
   // A ring is longer than what a cache keeps until its turn comes again. One that ends here is

@@ -170,7 +170,7 @@ class SystemTrace {
     // The entry of this number, if it is the last one; null otherwise.
     Entry* last(uint64_t number);
     uint64_t last_number() const { return pushed_; }
-    // Removes the oldest events, of which there are as many.
+    // Removes so many of the oldest events; there are at least as many.
     void drop(uint64_t count);
     void clear();
     uint64_t dropped = 0;

@@ -2,6 +2,7 @@
 #include "tools/neuron-compile/neuronx_cc.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "driver/base/format.h"
@@ -55,22 +56,21 @@ bool is_neuronx_cc(const std::vector<std::string>& words) {
 }
 
 std::string unsupported_stages(const std::vector<std::string>& words) {
+  // Stages may be words of their own or one; of several lists the last one counts.
+  std::optional<std::string> list;
   for (size_t at = 0; at < words.size(); ++at) {
     if (name_of(words[at]) != "--pipeline") continue;
-    std::vector<std::string> stages;
-    if (const size_t value = words[at].find('='); value != std::string::npos) {
-      stages.push_back(words[at].substr(value + 1));
+    const size_t value = words[at].find('=');
+    list = value == std::string::npos ? "" : words[at].substr(value + 1);
+    while (at + 1 < words.size() && !words[at + 1].starts_with('-')) {
+      *list += (list->empty() ? "" : " ") + words[++at];
     }
-    while (at + 1 < words.size() && !words[at + 1].starts_with('-')) stages.push_back(words[++at]);
-    if (std::find(stages.begin(), stages.end(), "compile") != stages.end()) continue;
-    std::string list;
-    for (const std::string& stage : stages) list += (list.empty() ? "" : " ") + stage;
-    return base::format(
-        "[NCC_EARG001] --pipeline has '{}', expected a list with 'compile': other stages of that "
-        "compiler, and what they write, do not exist here",
-        list);
   }
-  return "";
+  if (!list || (" " + *list + " ").find(" compile ") != std::string::npos) return "";
+  return base::format(
+      "[NCC_EARG001] --pipeline has '{}', expected a list with 'compile': other stages of that "
+      "compiler, and what they write, do not exist here",
+      *list);
 }
 
 std::vector<std::string> from_neuronx_cc(const std::vector<std::string>& words) {

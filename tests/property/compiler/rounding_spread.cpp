@@ -29,7 +29,8 @@ double last_place(graph::Type type) {
 
 // Functions are some units off; a sum of equal terms is rounded the same way by each of them.
 double units_of(const Node& node) {
-  const bool sums = node.kind == Kind::kProduct || node.kind == Kind::kReduce;
+  const bool sums = node.kind == Kind::kProduct ||
+                    (node.kind == Kind::kReduce && node.function == graph::Function::kAdd);
   return std::max(4.0, sums ? static_cast<double>(node.depth) / 2 : 0);
 }
 

@@ -229,6 +229,11 @@ TEST_F(NeuronCompile, AnswersCallersOfNeuronxCcWithItsCodes) {
   EXPECT_THAT(stages.error, HasSubstr("--pipeline has 'tensorize SaveTemps', expected a list with "
                                       "'compile'"));
   EXPECT_EQ(folder_.read("stages.neff"), "");
+  for (const std::string list : {"--pipeline 'compile SaveTemps'", "--pipeline=compile",
+                                 "--pipeline tensorize --pipeline compile"}) {
+    EXPECT_EQ(compile("compile --framework XLA lookup.pb -o stages.neff " + list).ending, 0)
+        << list;
+  }
 }
 
 TEST_F(NeuronCompile, RefusesNamesThatTheModelDoesNotHave) {

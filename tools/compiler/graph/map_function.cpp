@@ -228,6 +228,7 @@ Tensor compare(const Node& node, const std::vector<const Tensor*>& operands) {
 
 Tensor select(const Node& node, const std::vector<const Tensor*>& operands) {
   Tensor out = *operands[2];
+  out.shape = node.shape;
   const std::vector<int64_t>& conditions = operands[0]->integers;
   for (size_t i = 0; i < conditions.size(); ++i) {
     if (conditions[i] == 0) continue;

@@ -362,8 +362,8 @@ void Importer::add_outputs(const file::Computation& entry, const Values& results
     refusals_.push_back({RefusalClass::kEmpty,
                          names.empty() ? "output0" : names[0],
                          "",
-                         base::format("the output has the shape {}, which has no elements, and "
-                                      "there is no other: nothing is left to execute",
+                         base::format("the output has the shape {}, which has no elements, and no "
+                                      "other has any: nothing is left to execute",
                                       graph::shape_text(builder_.shape(results[0]))),
                          {}});
   }

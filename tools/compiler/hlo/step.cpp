@@ -87,15 +87,10 @@ std::optional<Type> wider(Type a, Type c) {
 std::string element_type_text(int32_t element_type) {
   // Those that type_of() does not have.
   static constexpr std::pair<int32_t, const char*> kNames[] = {
-      {13, "tuple"},      {14, "opaque"},
-      {15, "c64"},        {17, "token"},
-      {18, "c128"},       {19, "f8e5m2"},
-      {20, "f8e4m3fn"},   {21, "s4"},
-      {22, "u4"},         {23, "f8e4m3b11fnuz"},
-      {24, "f8e5m2fnuz"}, {25, "f8e4m3fnuz"},
-      {26, "s2"},         {27, "u2"},
-      {28, "f8e4m3"},     {29, "f8e3m4"},
-      {32, "f4e2m1fn"},   {33, "f8e8m0fnu"}};
+      {13, "tuple"},      {14, "opaque"},     {15, "c64"}, {17, "token"},    {18, "c128"},
+      {19, "f8e5m2"},     {20, "f8e4m3fn"},   {21, "s4"},  {22, "u4"},       {23, "f8e4m3b11fnuz"},
+      {24, "f8e5m2fnuz"}, {25, "f8e4m3fnuz"}, {26, "s2"},  {27, "u2"},       {28, "f8e4m3"},
+      {29, "f8e3m4"},     {30, "s1"},         {31, "u1"},  {32, "f4e2m1fn"}, {33, "f8e8m0fnu"}};
   if (const auto type = type_of(element_type)) return graph::type_name(*type);
   for (const auto& [number, name] : kNames) {
     if (number == element_type) return base::format("{}, which is not supported", name);
@@ -150,9 +145,10 @@ bool usual_layout(const file::Form& form) {
 
 Value read_literal(Builder& b, const file::Literal& literal) {
   const auto type = type_of(literal.shape().element_type());
-  if (!type)
+  if (!type) {
     return b.fail("a constant of element type {}",
                   element_type_text(literal.shape().element_type()));
+  }
   if (!usual_layout(literal.shape())) {
     return b.fail("a constant in a layout other than that of rows");
   }

@@ -80,8 +80,13 @@ const Buffer& Workspace::place(Value value) {
   Buffer& place = places_[static_cast<size_t>(value)];
   const Node& made = node(value);
   if (!place.present() && made.kind == graph::Kind::kConstant) {
-    place = constant(dtype_of(made.type), static_cast<uint64_t>(made.constant->elements()),
-                     inner_bytes(*made.constant));
+    // Constants of several shapes may have the same elements.
+    Buffer& elements = elements_[made.constant.get()];
+    if (!elements.present()) {
+      elements = constant(dtype_of(made.type), static_cast<uint64_t>(made.constant->elements()),
+                          inner_bytes(*made.constant));
+    }
+    place = elements;
   } else if (!place.present() && residents.has(value)) {
     if (graph::renames(made, graph)) return place = this->place(made.operands[0]);
     make_place(value);

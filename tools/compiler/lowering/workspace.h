@@ -148,6 +148,7 @@ class Workspace {
  private:
   const bool resident_;
   std::vector<Buffer> places_;
+  std::map<const graph::Tensor*, Buffer> elements_;  // places of constants
   std::map<Value, Buffer> destinations_;
   std::map<std::string, Buffer> declared_;
   Arena stream_;

@@ -136,6 +136,7 @@ void unique(Call& c) {
   const Tensor* known = c.known(0);
   if (known == nullptr) return;
   Tensor x = *known;
+  x.shape = c.shape(0);
   int64_t axis = 0;
   if (c.has_attribute("axis")) {
     axis = c.b.axis(c.in(0), c.integer("axis", 0));

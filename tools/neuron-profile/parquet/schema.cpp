@@ -367,7 +367,7 @@ constexpr Meaning kMeanings[] = {
     {"first_ts", "Beginning, on the clock of the host."},
     {"last_ts", "End, on the clock of the host."},
     {"first_hw_timestamp", "0: times count from the program's first instruction."},
-    {"last_hw_timestamp", "End of the last event, on the same clock."},
+    {"last_hw_timestamp", "End of the last event, from the program's first instruction."},
     {"dma_ddr_bandwidth", "Of all DMA engines of a core together."},
     {"hbm_ddr_bandwidth", "A core's share of the memory's."},
     {"ticks_per_nanosec", "Of the clock of the device's time stamps."},

@@ -412,6 +412,34 @@ TEST(HostileModel, UniqueRowsAreFoundWhateverIsNan) {
   EXPECT_THAT(order[1], ElementsAre(0, 1, 0, 2));
 }
 
+// A constant of another shape has the elements of the one that it comes from, not its shape.
+TEST(HostileModel, WhatAConstantHoldsIsFoundByTheShapeThatItHasNow) {
+  ModelWriter rows;
+  rows.constant("w", {3, 2}, {1, 2, 3, 1, 2, 3});
+  rows.integers("shape", {2, 3});
+  rows.node("Reshape", {"w", "shape"}, {"x"});
+  ModelWriter::attribute(rows.node("Unique", {"x"}, {"y", "first", "inverse"}), "axis", 0);
+  rows.node("NonZero", {"x"}, {"places"});
+  for (const char* name : {"y", "inverse", "places"}) rows.output(name);
+  const auto found = run(rows, {});
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_THAT(found[0], ElementsAre(1, 2, 3));
+  EXPECT_THAT(found[1], ElementsAre(0, 0));
+  EXPECT_THAT(found[2], ElementsAre(0, 0, 0, 1, 1, 1, 0, 1, 2, 0, 1, 2));
+  ModelWriter boxes;
+  boxes.constant("b", {12}, {0, 0, 1, 1, 0, 0, 1, 0.9F, 5, 5, 6, 6});
+  boxes.constant("s", {3}, {0.5F, 0.9F, 0.7F});
+  boxes.integers("of_boxes", {1, 3, 4});
+  boxes.integers("of_scores", {1, 1, 3});
+  boxes.integers("most", {3});
+  boxes.constant("limit", {1}, {0.5F});
+  boxes.node("Reshape", {"b", "of_boxes"}, {"x"});
+  boxes.node("Reshape", {"s", "of_scores"}, {"t"});
+  boxes.node("NonMaxSuppression", {"x", "t", "most", "limit"}, {"kept"});
+  boxes.output("kept");
+  EXPECT_THAT(run(boxes, {})[0], ElementsAre(0, 0, 1, 0, 0, 2));
+}
+
 TEST(HostileModel, WholeNumbersAreQuantisedByARealScale) {
   ModelWriter writer;
   writer.input("x", {3}, kI32);
