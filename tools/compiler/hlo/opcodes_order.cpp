@@ -190,8 +190,9 @@ Values top_k(Step& s, bool largest) {
   const Values found = in_turn ? best_in_turn(s, r, largest, k) : ranked_best(s, r, largest, k);
   shape.back() = k;
   const auto type = type_of(parts.Get(1).element_type());
-  if (!type)
+  if (!type) {
     return {s.b.fail("places of element type {}", element_type_text(parts.Get(1).element_type()))};
+  }
   return {s.b.reshape(found[0], shape), s.b.reshape(s.b.cast(found[1], *type), shape)};
 }
 
