@@ -102,6 +102,7 @@ nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kil
 	$(MAKE) fuzz T=1800
 	packaging/install-build-dependencies models
 	NEURON_BUILD_DIR=$(abspath $(BUILD)) /usr/bin/python3 tests/system/models/models_test.py
+	NEURON_TEST_ONNX_CASES=all $(BUILD)/tests/onnx --gtest_filter='OnnxCases*' --gtest_brief=1
 	RC_PARAMS="max_success=10000" $(BUILD)/tests/property_compiler
 	NEURON_TEST_GRAPH_NODES=1000 RC_PARAMS="max_success=200" $(BUILD)/tests/property_compiler
 	NEURON_TEST_KILLS=200 $(BUILD)/tests/multi --gtest_filter=SharedDevice.AClientKilledAtAnyPoint*

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX's own test cases against the table of expected verdicts: all on the reference interpreter,
-// every fifth on an emulated device, with maps joined and without.
+// every fifth or fifteenth on an emulated device of trn1 or trn2, with maps joined and without.
+// With NEURON_TEST_ONNX_CASES=all, as `make nightly`, all of them there, too.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -24,8 +25,10 @@ Table expected() {
   return table;
 }
 
-// Every verdict is that of the table; a change either way is one.
+// Every verdict is that of the table; a change either way is one. Of every so many cases at least.
 void expect_verdicts(const Way& way, size_t every) {
+  const char* wanted = std::getenv("NEURON_TEST_ONNX_CASES");
+  if (wanted != nullptr && std::string(wanted) == "all") every = 1;
   const std::vector<Case> cases = all_cases();
   ASSERT_FALSE(cases.empty()) << "install the package libonnx-testdata";
   const Table table = expected();
@@ -74,6 +77,13 @@ TEST(OnnxCases, EveryFifteenthGivesItsVerdictOnTrn2) {
   const Device device("trn2.48xlarge");
   ASSERT_TRUE(device.session);
   expect_verdicts({.device = true, .lowering = {.generation = 3}}, 15);
+}
+
+TEST(OnnxCases, EveryFifteenthGivesItsVerdictOnTrn2WithoutJoinedMaps) {
+  const test::Setting single("NEURON_LOGICAL_NC_CONFIG", "1");
+  const Device device("trn2.48xlarge");
+  ASSERT_TRUE(device.session);
+  expect_verdicts({.device = true, .lowering = {.generation = 3, .level = 0}}, 15);
 }
 
 }  // namespace
