@@ -75,7 +75,7 @@ class LoadedModel final : private ScratchpadUser {
   static Result<std::unique_ptr<LoadedModel>> load(Core& core, const Source& source);
   static Result<std::unique_ptr<LoadedModel>> load(Core& core, const neff::Model& model,
                                                    const FileImage* image = nullptr,
-                                                   LoadProgress::Listener progress = nullptr);
+                                                   LoadProgress::Listener listener = nullptr);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
