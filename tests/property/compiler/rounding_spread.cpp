@@ -13,7 +13,7 @@ using graph::Node;
 using graph::SharedTensor;
 using graph::Tensor;
 
-constexpr int kEvaluations = 4;
+constexpr uint32_t kEvaluations = 32;
 
 // The unit of the last place, as a part of the number at most.
 double last_place(graph::Type type) {
@@ -71,16 +71,17 @@ std::vector<SharedTensor> evaluate_off(const graph::Graph& graph,
 
 }  // namespace
 
-std::vector<double> rounding_spread(const graph::Graph& graph,
-                                    const std::vector<SharedTensor>& inputs,
-                                    const std::vector<SharedTensor>& expected) {
-  std::vector<double> spread(expected.size(), 0);
+std::vector<std::vector<double>> rounding_spread(const graph::Graph& graph,
+                                                 const std::vector<SharedTensor>& inputs,
+                                                 const std::vector<SharedTensor>& expected) {
+  std::vector<std::vector<double>> spread;
+  for (const SharedTensor& output : expected) spread.emplace_back(output->reals.size(), 0.0);
   for (uint32_t seed = 0; seed < kEvaluations; ++seed) {
     const std::vector<SharedTensor> off = evaluate_off(graph, inputs, seed);
     for (size_t n = 0; n < expected.size(); ++n) {
       for (size_t i = 0; i < expected[n]->reals.size(); ++i) {
         const double distance = std::fabs(off[n]->reals[i] - expected[n]->reals[i]);
-        if (std::isfinite(distance)) spread[n] = std::max(spread[n], distance);
+        if (std::isfinite(distance)) spread[n][i] = std::max(spread[n][i], distance);
       }
     }
   }

@@ -17,7 +17,6 @@ constexpr const char* kChance =
     "random values cannot be repeated by another runtime; give them as an input";
 constexpr RefusedOperator kRefusedOperators[] = {
     {"StringNormalizer", RefusalClass::kStrings, kText},
-    {"TfIdfVectorizer", RefusalClass::kStrings, kText},
     {"StringSplit", RefusalClass::kStrings, kText},
     {"StringConcat", RefusalClass::kStrings, kText},
     {"RegexFullMatch", RefusalClass::kStrings, kText},
@@ -42,7 +41,8 @@ const std::map<std::string, Import>& table() {
           reduce_operators(), product_operators(), convolution_operators(), pool_operators(),
           normalisation_operators(), quantisation_operators(), index_operators(),
           search_operators(), loss_operators(), sequence_operators(), control_operators(),
-          recurrent_operators(), resize_operators(), signal_operators(), image_operators()}) {
+          recurrent_operators(), resize_operators(), signal_operators(), image_operators(),
+          ngram_operators()}) {
       for (const Operator& entry : list) map.emplace(entry.name, entry.import);
     }
     return map;

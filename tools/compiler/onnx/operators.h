@@ -28,6 +28,7 @@ std::span<const Operator> recurrent_operators();      // LSTM, GRU, RNN
 std::span<const Operator> resize_operators();         // interpolation
 std::span<const Operator> signal_operators();         // windows and transforms of signals
 std::span<const Operator> image_operators();          // images sampled at places that are data
+std::span<const Operator> ngram_operators();          // counts of sequences of whole numbers
 std::span<const Operator> sequence_operators();       // lists of tensors
 std::span<const Operator> control_operators();        // branches and loops
 

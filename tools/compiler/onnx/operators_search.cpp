@@ -28,6 +28,15 @@ void best_index(Call& c) {
   c.out(c.b.reshape(found, shape));
 }
 
+// What x is compared by: NaN, which no comparison finds, counts as infinite, as far in front as it
+// is for ArgMax and ArgMin.
+Value ordered(Call& c, Value x, bool largest) {
+  if (!c.b.ok() || !graph::is_real(c.b.type(x))) return x;
+  const double infinite = std::numeric_limits<double>::infinity();
+  return c.b.select(c.b.map(Function::kIsNan, x),
+                    c.b.scalar(c.b.type(x), largest ? infinite : -infinite), x);
+}
+
 // The rank of each element is how many others come before it; the elements of the first ranks are
 // selected by comparing ranks with places.
 void top_k(Call& c) {
@@ -51,11 +60,12 @@ void top_k(Call& c) {
   const Value turned = c.b.transpose(x, order);
   Shape shape = c.b.shape(turned);
   const int64_t rows = graph::elements_of(shape) / std::max<int64_t>(1, count);
-  const Value mine = c.b.reshape(turned, {rows, count, 1});
-  const Value others = c.b.reshape(turned, {rows, 1, count});
+  const bool largest = c.integer("largest", 1) != 0;
+  const Value order_by = ordered(c, turned, largest);
+  const Value mine = c.b.reshape(order_by, {rows, count, 1});
+  const Value others = c.b.reshape(order_by, {rows, 1, count});
   const Value my_place = c.b.counting(Type::kI32, {count, count}, 0);
   const Value other_place = c.b.counting(Type::kI32, {count, count}, 1);
-  const bool largest = c.integer("largest", 1) != 0;
   const Value better = c.b.map(largest ? Function::kGreater : Function::kLess, others, mine);
   const Value tie = c.b.map(Function::kAnd, c.b.map(Function::kEqual, others, mine),
                             c.b.map(Function::kLess, other_place, my_place));
@@ -68,7 +78,7 @@ void top_k(Call& c) {
     shape.back() = k;
     return c.b.transpose(c.b.reshape(c.b.reduce(Function::kAdd, picked, {2}, false), shape), back);
   };
-  c.out(selected(others, c.b.type(x)));
+  c.out(selected(c.b.reshape(turned, {rows, 1, count}), c.b.type(x)));
   c.out(c.b.cast(selected(c.b.counting(Type::kI32, {1, count}, 1), Type::kI32), Type::kI64));
 }
 

@@ -474,6 +474,23 @@ TEST(HostileModel, TheBestElementIsNanWhereThereIsOne) {
   EXPECT_THAT(found[1], ElementsAre(1));
 }
 
+TEST(HostileModel, EachNanIsAmongTheLargestAndTheSmallestElementsAtItsOwnPlace) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const int64_t largest : {1, 0}) {
+    ModelWriter writer;
+    writer.input("x", {5});
+    writer.integers("k", {3});
+    auto& node = writer.node("TopK", {"x", "k"}, {"values", "places"});
+    ModelWriter::attribute(node, "largest", largest);
+    writer.output("values");
+    writer.output("places");
+    const auto found = run(writer, {Tensor::of_reals(Type::kF32, {5}, {1, nan, 9, nan, 4})});
+    ASSERT_EQ(found.size(), 2u);
+    EXPECT_THAT(found[0], ElementsAre(testing::IsNan(), testing::IsNan(), largest != 0 ? 9 : 1));
+    EXPECT_THAT(found[1], ElementsAre(1, 3, largest != 0 ? 2 : 0));
+  }
+}
+
 TEST(HostileModel, PlacesInAListAreFromItsEndToOneBehind) {
   const auto found = [](int64_t place) {
     ModelWriter writer;
