@@ -42,7 +42,7 @@ SharedTensor made_up(const graph::Node& node, unsigned number) {
 }
 
 Bound bound_of(const Options& options) {
-  return options.lowering.products == lowering::ProductType::kF32 ? kExactBound : kNarrowBound;
+  return options.lowering.products == lowering::ProductType::kF32 ? kModelBound : kNarrowBound;
 }
 
 // As many ranks as the collectives name, each with inputs of its own.

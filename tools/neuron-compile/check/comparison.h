@@ -17,8 +17,11 @@ struct Bound {
   double absolute = 1e-7, relative = 1e-3, of_largest = 0;
 };
 
-// Of f32 and wider types the first, of results with 16-bit operands the second.
+// Of one operation in f32 and wider types; of whole models in f32, where an element that is small
+// among its neighbours is a sum of larger terms and has the errors of these: sixteen units of the
+// last place of the largest; of results with 16-bit operands.
 inline constexpr Bound kExactBound{};
+inline constexpr Bound kModelBound{1e-7, 1e-3, 2e-6};
 inline constexpr Bound kNarrowBound{1e-7, 1e-3, 2e-2};
 
 // Empty if it is; else where and how it is not.
