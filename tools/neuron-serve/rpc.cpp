@@ -76,10 +76,7 @@ bool Rpc::take_room() {
 void Rpc::message_came(bool good) {
   if (phase_ != Phase::kReading) return;
   phase_ = Phase::kWaiting;
-  if (!good) {
-    return fail(413, "the message is larger than " + std::to_string(server_.options().max_body) +
-                         " bytes, which --max-body may change, or there was none");
-  }
+  if (!good) return fail(413, rpc_no_message(server_.options().max_body));
   came_ = call_->message().size();
   hold_anyway(came_);
   handle();

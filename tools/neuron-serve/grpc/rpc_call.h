@@ -16,6 +16,9 @@
 
 namespace neuron::serve {
 
+// Bytes of the largest message that can come over gRPC, whatever --max-body allows.
+inline constexpr size_t kMostRpcMessage = size_t{1} << 30;
+
 class RpcCall {
  public:
   class Owner {

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <type_traits>
 
+#include "driver/base/format.h"
 #include "tools/neuron-serve/grpc/inference.pb.h"
+#include "tools/neuron-serve/grpc/rpc_call.h"
 #include "tools/neuron-serve/message/infer_form.h"
 
 namespace neuron::serve {
@@ -286,6 +288,13 @@ bool RpcName::parse(const std::string& message) {
   name = request.name();
   version = request.version();
   return true;
+}
+
+std::string rpc_no_message(size_t max_body) {
+  const bool changes = max_body < kMostRpcMessage;
+  return base::format("the message is larger than {} bytes, {}, or there was none",
+                      changes ? max_body : kMostRpcMessage,
+                      changes ? "which --max-body may change" : "the most that gRPC takes here");
 }
 
 std::string rpc_truth(bool value) {

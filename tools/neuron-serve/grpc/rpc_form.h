@@ -46,6 +46,9 @@ struct RpcName {
   bool parse(const std::string& message);
 };
 
+// Why a message did not come, where bodies may have so many bytes.
+std::string rpc_no_message(size_t max_body);
+
 // ServerLiveResponse, ServerReadyResponse and ModelReadyResponse, which look alike.
 std::string rpc_truth(bool value);
 std::string rpc_server_metadata(const std::string& name, const std::string& version);

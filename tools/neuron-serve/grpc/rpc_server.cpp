@@ -271,7 +271,7 @@ bool RpcServer::start(const Limits& limits, std::string& error) {
       parts_->tls != nullptr ? std::make_shared<RenewedCredentials>(parts_->tls)
                              : grpc::InsecureServerCredentials());
   builder.RegisterAsyncGenericService(&parts_->exchange.service);
-  builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<size_t>(limits.message, 1u << 30)));
+  builder.SetMaxReceiveMessageSize(static_cast<int>(std::min(limits.message, kMostRpcMessage)));
   builder.SetMaxSendMessageSize(-1);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
