@@ -37,12 +37,13 @@ const std::map<std::string, Import>& table() {
   static const std::map<std::string, Import> kTable = [] {
     std::map<std::string, Import> map;
     for (const auto list :
-         {map_operators(), activation_operators(), shape_operators(), move_operators(),
-          reduce_operators(), product_operators(), convolution_operators(), pool_operators(),
-          normalisation_operators(), quantisation_operators(), index_operators(),
-          search_operators(), loss_operators(), sequence_operators(), control_operators(),
-          recurrent_operators(), resize_operators(), signal_operators(), image_operators(),
-          ngram_operators()}) {
+         {map_operators(),          activation_operators(), shape_operators(),
+          move_operators(),         reduce_operators(),     product_operators(),
+          convolution_operators(),  pool_operators(),       normalisation_operators(),
+          quantisation_operators(), index_operators(),      search_operators(),
+          loss_operators(),         sequence_operators(),   control_operators(),
+          recurrent_operators(),    resize_operators(),     signal_operators(),
+          image_operators(),        ngram_operators()}) {
       for (const Operator& entry : list) map.emplace(entry.name, entry.import);
     }
     return map;
