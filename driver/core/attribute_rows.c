@@ -43,6 +43,7 @@ const struct nd_attribute_row nd_device_memory_rows[ND_DEVICE_MEMORY_ROWS] = {
     {"uncategorized", NEURON_MEMALLOC_TYPE_UNKNOWN_DEVICE},
 };
 
+static const struct nd_identity inf1 = {"NDv1", "Inf1", "Inferentia"};
 static const struct nd_identity trn1 = {"NDv2", "Trn1", "Trainium1"};
 static const struct nd_identity inf2 = {"NDv3", "Inf2", "Inferentia2"};
 static const struct nd_identity trn2 = {"NDv3", "Trn2", "Trainium2"};
@@ -50,6 +51,8 @@ static const struct nd_identity trn3 = {"NDv4", "Trn3", "Trainium3"};
 
 const struct nd_identity *nd_identity_of(uint16_t pci_device)
 {
+	if (pci_device >= NEURON_PCI_DEVICE_INF1 && pci_device <= NEURON_PCI_DEVICE_INF1_LAST)
+		return &inf1;
 	switch (pci_device) {
 	case NEURON_PCI_DEVICE_TRN1:
 		return &trn1;

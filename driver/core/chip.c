@@ -86,6 +86,43 @@ static const struct nd_chip_map v2_map = {
     .is_programmable = v2_is_programmable,
 };
 
+/* ---- generation 1: what it has in another place than generation 2 ---- */
+
+static uint64_t v1_udma(uint32_t engine)
+{
+	return NEURON_V1_UDMA(engine);
+}
+
+static uint64_t v1_sdma(uint32_t engine)
+{
+	return NEURON_V1_SDMA(engine);
+}
+
+static uint64_t v1_core_notification(uint32_t core)
+{
+	return NEURON_V1_CORE_NOTIFICATION(core);
+}
+
+static uint64_t v1_pe_counters(uint32_t core)
+{
+	return NEURON_V1_CORE_PE_COUNTERS(core);
+}
+
+static const struct nd_chip_map v1_map = {
+    .core_window = v2_core_window,
+    .topsp_window = v2_topsp_window,
+    .udma = v1_udma,
+    .sdma = v1_sdma,
+    .core_notification = v1_core_notification,
+    .topsp_notification = v2_topsp_notification,
+    .pe_counters = v1_pe_counters,
+    .hbm_base = v2_hbm_base,
+    .core_address = v2_core_address,
+    .topsp_address = v2_topsp_address,
+    .core_cookie = v2_core_address,
+    .is_programmable = v2_is_programmable,
+};
+
 /* ---- generations 3 and 4 ---- */
 
 static uint64_t v3_core_window(uint32_t core)
@@ -196,6 +233,31 @@ static const uint8_t v3_core_pairs[4][4] = {
 
 /* ---- the table ---- */
 
+const struct nd_chip nd_chip_v1 = {
+    .generation = 1,
+    .map = &v1_map,
+    .cores = NEURON_V1_CORES,
+    .dma_engines = NEURON_V1_DMA_ENGINES,
+    .hbms = NEURON_V1_DRAM_COUNT,
+    .hbm_bytes = NEURON_V1_DRAM_SIZE,
+    .hbm_window = NEURON_V1_DRAM_SIZE,
+    .carve_out = NEURON_V2_HBM_CARVE_OUT,
+    .bar0_bytes = NEURON_V2_BAR0_SIZE,
+    .bar4_bytes = 8 * GIB,
+    .host_base = NEURON_V1_HOST_BASE,
+    .route_mask = ~(NEURON_V1_HOST_BASE - 1),
+    .misc_ram = NEURON_V2_MISC_RAM,
+    .sim_reset = NEURON_V2_SIM_RESET,
+    .min_interface = 2,
+    .max_interface = 7,
+    .bar0_device_base = NEURON_V2_BAR0_DEVICE_BASE,
+    .pe_stride = 0x40,
+    .copy_cores = 1,
+    .copy_ms = 40,
+    .reset_seconds = 120,
+    .power_dies = 1,
+};
+
 const struct nd_chip nd_chip_v2 = {
     .generation = 2,
     .map = &v2_map,
@@ -278,6 +340,8 @@ const struct nd_chip nd_chip_v4 = {
 
 const struct nd_chip *nd_chip_for_device(uint16_t pci_device)
 {
+	if (pci_device >= NEURON_PCI_DEVICE_INF1 && pci_device <= NEURON_PCI_DEVICE_INF1_LAST)
+		return &nd_chip_v1;
 	switch (pci_device) {
 	case NEURON_PCI_DEVICE_TRN1:
 	case NEURON_PCI_DEVICE_INF2:

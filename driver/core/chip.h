@@ -87,6 +87,7 @@ struct nd_chip {
 	bool model_shows_hbm;	   /* BAR4 is as large as the memory */
 };
 
+extern const struct nd_chip nd_chip_v1;
 extern const struct nd_chip nd_chip_v2;
 extern const struct nd_chip nd_chip_v3;
 extern const struct nd_chip nd_chip_v4;

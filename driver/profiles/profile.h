@@ -45,7 +45,7 @@ struct Profile {
   const char* name;
   uint16_t pci_device;
   uint8_t revision;
-  unsigned architecture;  // 2: trn1 and inf2, 3: trn2, 4: trn3
+  unsigned architecture;  // 1: inf1, 2: trn1 and inf2, 3: trn2, 4: trn3
   unsigned cores;         // of each chip
   unsigned chips;
   const ChipPlace* places;       // `chips` of them, by device index

@@ -34,6 +34,7 @@ struct Generation {
   uint64_t link_gb_per_second;  // of a profile that gives no rate
 };
 constexpr Generation kGenerations[] = {
+    {1, {0x7064, 0}, 4, 2, 4, 32},
     {2, {0x7164, 0x7264}, 2, 2, 16, 48},
     {3, {0x7364, 0}, 8, 4, 24, 128},
     {4, {0x7564, 0x7565}, 8, 4, 36, 128},

@@ -84,7 +84,14 @@ const Profile* load_profile(std::string_view name_or_path, std::string& error) {
 
 std::vector<std::string> topology_names() {
   std::vector<std::string> names;
-  for (size_t i = 0; i < kProfileTextCount; ++i) names.emplace_back(kProfileTexts[i].name);
+  for (size_t i = 0; i < kProfileTextCount; ++i) {
+    NodeProfile topology;
+    std::string error;
+    const ProfileText& text = kProfileTexts[i];
+    if (parse_topology(text.text, std::string(text.name), topology, error)) {
+      names.emplace_back(text.name);
+    }
+  }
   return names;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Address maps of generation 2 (trn1, inf2) and, below, of generations 3 (trn2) and 4 (trn3).
+ * Address maps of generation 2 (trn1, inf2) and, below, of generations 3 (trn2), 4 (trn3) and 1 (inf1).
  *
  * Two address spaces: the BAR0 offset (host MMIO) and the device address (descriptors, ring bases,
  * `write` instructions). BAR0 is a linear view of the last GiB below 2^44:
@@ -121,6 +121,22 @@
  */
 #define NEURON_V4_HBM_SIZE 0x900000000ull /* 36 GiB populated */
 
+/*
+ * Generation 1 (inf1): counts, device memory and the host bit are public facts, and so is the absence of CC cores. Its
+ * register map is ours, no public source has it: the windows of generation 2, and four cores' worth of DMA engines, 16 a
+ * core where silicon has 3. Nothing can tell the difference, as no program runs there: its instruction set is not
+ * public either. Chips do not reach each other.
+ */
+#define NEURON_V1_CORES 4
+#define NEURON_V1_DRAM_COUNT 2
+#define NEURON_V1_DRAM_SIZE 0x100000000ull /* 4 GiB each, where generation 2 has its HBM */
+#define NEURON_V1_HOST_BASE 0x400000000000ull /* bit 46 */
+#define NEURON_V1_DMA_ENGINES 68	      /* 16 per core, then one for each core's host copies */
+#define NEURON_V1_UDMA(engine) (0x32000000ull + (engine) * 0x80000ull)
+#define NEURON_V1_SDMA(engine) (NEURON_V1_UDMA(engine) + 0x40000ull)
+#define NEURON_V1_CORE_NOTIFICATION(core) (0x34200000ull + (core) * 0x100000ull)
+#define NEURON_V1_CORE_PE_COUNTERS(core) (NEURON_V1_CORE_NOTIFICATION(core) + 0x80000ull)
+
 /* Inside a core window W. */
 #define NEURON_CORE_SBUF 0x0000000ull /* partition p at p * NEURON_SBUF_PARTITION_STRIDE */
 #define NEURON_SBUF_PARTITION_STRIDE 0x40000ull
@@ -188,6 +204,8 @@
 
 /* PCI identity. */
 #define NEURON_PCI_VENDOR 0x1D0F
+#define NEURON_PCI_DEVICE_INF1 0x7064 /* the first of four, 0x7064 to 0x7067 */
+#define NEURON_PCI_DEVICE_INF1_LAST 0x7067
 #define NEURON_PCI_DEVICE_TRN1 0x7164
 #define NEURON_PCI_DEVICE_INF2 0x7264
 #define NEURON_PCI_DEVICE_TRN2 0x7364

@@ -12,6 +12,12 @@
 namespace neuron::runtime {
 namespace {
 
+constexpr AddressRegion kRegionsV1[] = {
+    {0, NEURON_V1_DRAM_SIZE - 1, "HBM 0"},
+    {NEURON_V2_HBM_STRIDE, NEURON_V2_HBM_STRIDE + NEURON_V1_DRAM_SIZE - 1, "HBM 1"},
+    {NEURON_V2_BAR0_DEVICE_BASE, NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_BAR0_SIZE - 1,
+     "the registers and on-chip memories"},
+    {NEURON_V1_HOST_BASE, 2 * NEURON_V1_HOST_BASE - 1, "host memory"}};
 constexpr AddressRegion kRegionsV2[] = {
     {0, NEURON_V2_HBM_SIZE - 1, "HBM 0"},
     {NEURON_V2_HBM_STRIDE, NEURON_V2_HBM_STRIDE + NEURON_V2_HBM_SIZE - 1, "HBM 1"},
@@ -67,7 +73,38 @@ constexpr bool ascending(std::span<const AddressRegion> regions) {
   }
   return true;
 }
-static_assert(ascending(kRegionsV2) && ascending(kRegionsV3) && ascending(kRegionsV4));
+static_assert(ascending(kRegionsV1) && ascending(kRegionsV2) && ascending(kRegionsV3) && ascending(kRegionsV4));
+
+constexpr uint64_t window_v2(uint32_t core) { return NEURON_V2_CORE_WINDOW(core); }
+
+// A chip without programs, and so without CC cores of its own.
+constexpr ChipTable kV1 = {
+    .generation = 1,
+    .cores = NEURON_V1_CORES,
+    .cores_per_hbm = 2,
+    .hbms = NEURON_V1_DRAM_COUNT,
+    .hbm_bytes = NEURON_V1_DRAM_SIZE,
+    .dma_stride = NEURON_V1_UDMA(1) - NEURON_V1_UDMA(0),
+    .logical_cores = 1,
+    .families = "inf1",
+    .family = NRT_INSTANCE_INF1,
+    .has_core_map = false,
+    .regions = kRegionsV1,
+    .window_bar0 = window_v2,
+    .window = [](uint32_t core) -> uint64_t {
+      return NEURON_V2_BAR0_DEVICE_BASE + window_v2(core);
+    },
+    .notification = [](uint32_t core) -> uint64_t { return NEURON_V1_CORE_NOTIFICATION(core); },
+    .dma = [](uint32_t engine) -> uint64_t {
+      return NEURON_V2_BAR0_DEVICE_BASE + NEURON_V1_UDMA(engine);
+    },
+    .dma_bar0 = [](uint32_t engine) -> uint64_t { return NEURON_V1_UDMA(engine); },
+    .cc_cores = 0,
+    .cc_bar0 = nullptr,
+    .cc_window = nullptr,
+    .cc_notification = nullptr,
+    .cc_engines = nullptr,
+};
 
 constexpr ChipTable kV2 = {
     .generation = 2,
@@ -81,9 +118,9 @@ constexpr ChipTable kV2 = {
     .family = NRT_INSTANCE_TRN1,
     .has_core_map = false,
     .regions = kRegionsV2,
-    .window_bar0 = [](uint32_t core) -> uint64_t { return NEURON_V2_CORE_WINDOW(core); },
+    .window_bar0 = window_v2,
     .window = [](uint32_t core) -> uint64_t {
-      return NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(core);
+      return NEURON_V2_BAR0_DEVICE_BASE + window_v2(core);
     },
     .notification = [](uint32_t core) -> uint64_t { return NEURON_V2_CORE_NOTIFICATION(core); },
     .dma = [](uint32_t engine) -> uint64_t {
@@ -142,7 +179,7 @@ constexpr ChipTable two_dies(uint32_t generation, const char* families, uint64_t
 constexpr ChipTable kV3 = two_dies(3, "trn2", NEURON_V3_HBM_SIZE, kRegionsV3);
 constexpr ChipTable kV4 = two_dies(4, "trn3", NEURON_V4_HBM_SIZE, kRegionsV4);
 
-constexpr const ChipTable* kChips[] = {&kV2, &kV3, &kV4};
+constexpr const ChipTable* kChips[] = {&kV1, &kV2, &kV3, &kV4};
 
 }  // namespace
 

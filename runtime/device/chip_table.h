@@ -45,7 +45,7 @@ struct ChipTable {
 
 // The table of a generation, null for one that is not known.
 const ChipTable* find_chip_table(uint32_t generation);
-// "2 (trn1, inf2), 3 (trn2) and 4 (trn3)"
+// "1 (inf1), 2 (trn1, inf2), 3 (trn2) and 4 (trn3)"
 std::string known_chips();
 // Cores of one device, also for an architecture that this runtime does not drive; 0 for an unknown
 // architecture.

@@ -322,6 +322,13 @@ class Loader {
 
 Result<LoadedModel::Source> LoadedModel::read(const ReadOptions& options, const Core& core,
                                               neff::Bytes file) {
+  if (core.device().generation() == 1) {
+    return fail(NRT_UNSUPPORTED_NEFF_VERSION,
+                "device {} is an Inferentia1, whose instruction set is not public: no program can "
+                "be made or loaded for it here; use another instance type, such as "
+                "NEURON_EMULATOR=trn1.2xlarge",
+                core.device().index());
+  }
   const neff::Target target = {.generation = core.device().generation(),
                                .lnc = options.logical_cores,
                                .allow_older = options.allow_older_programs};

@@ -19,7 +19,8 @@ its model of a chip gives, the same on every host), and what passed on this host
 
 `exec` runs a NEFF, on one core and then on all of them: L is the latency that a caller sees, NCL that
 of the device, both as percentiles. `memory` copies between host and device, within a core's memory
-and between the first and the last core. `matmul` multiplies square matrices.
+and between the first and the last core. `matmul` multiplies square matrices; on Inferentia1, which
+runs no programs, it gives the times of the published rates, and nothing for other types.
 
 It uses the cores that `NEURON_RT_VISIBLE_CORES` or `NEURON_RT_NUM_CORES` names, all of them otherwise.)",
       .sections =

@@ -2,7 +2,7 @@
 //
 // The programs' facts about each generation of chips, as one table: a new generation is a new row.
 // Callers: all code that depends on the generation. Thread-safe: constants. Cannot fail: a number
-// beyond the table has its last row; any other unknown generation has the first.
+// beyond the table has its last row; any other unknown generation has the row of trn1.
 #ifndef TOOLS_TELEMETRY_GENERATION_H
 #define TOOLS_TELEMETRY_GENERATION_H
 

@@ -446,9 +446,8 @@ std::unique_ptr<Chip> Chip::create(const ChipConfig& config, HostMemory& host,
   const ChipLayout* layout = layout_of(config.pci_device);
   if (layout == nullptr) {
     error = "PCI device " + std::to_string(config.pci_device) +
-            " is no chip that can be emulated; 29028 (trn1), 29284 (inf2), 29540 (trn2), 29796 and "
-            "29797 "
-            "(trn3) are";
+            " is no chip that can be emulated; 28772 to 28775 (inf1), 29028 (trn1), 29284 (inf2), "
+            "29540 (trn2), 29796 and 29797 (trn3) are";
     return nullptr;
   }
   ChipConfig complete = config;

@@ -6,6 +6,10 @@ namespace {
 
 constexpr RegisterPiece kPiecesV2[] = {{0, NEURON_V2_BAR0_SIZE, NEURON_V2_BAR0_DEVICE_BASE}};
 
+uint64_t core_address_v2(unsigned core) {
+  return NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(core);
+}
+
 constexpr unsigned kDies = 2;
 constexpr unsigned kSengs = 4;
 constexpr auto kPiecesV3 = [] {
@@ -102,6 +106,51 @@ constexpr ChipLayout two_dies(unsigned generation, uint64_t hbm_bytes) {
 
 }  // namespace
 
+const ChipLayout kLayoutV1 = {
+    .generation = 1,
+    .cores = NEURON_V1_CORES,
+    .cores_per_host_engine = 1,
+    .topsps = 0,
+    .topsps_per_core = 0,
+    .dma_engines = NEURON_V1_DMA_ENGINES,
+    .first_host_engine = NEURON_V1_CORES * kEnginesPerCore,
+    .hbms = NEURON_V1_DRAM_COUNT,
+    .hbm_bytes = NEURON_V1_DRAM_SIZE,
+    .hbm_window = NEURON_V1_DRAM_SIZE,
+    .hbm_base = {0, NEURON_V2_HBM_STRIDE},
+    .bar0_bytes = NEURON_V2_BAR0_SIZE,
+    .core_windows = 0,
+    .misc_ram = NEURON_V2_MISC_RAM,
+    .simulation_reset = NEURON_V2_SIM_RESET,
+    .host_base = NEURON_V1_HOST_BASE,
+    .host_mask = ~(NEURON_V1_HOST_BASE - 1),
+    .host_bytes = NEURON_V1_HOST_BASE,
+    .routed_bits = 0,
+    .peer_bit = 0,
+    .peer_local = 0,
+    .neighbour_local = 0,
+    .reset_engines = 0,
+    .reset_topsps = 8,
+    .reset_topsps_per_bit = 1,
+    .simulation_reset_takes_map = false,
+    .simulation_packs_bar4 = false,
+    .register_mask = ~uint64_t{0},
+    .register_base = NEURON_V2_BAR0_DEVICE_BASE,
+    .register_bytes = NEURON_V2_BAR0_SIZE,
+    .core_mask = ~uint64_t{0},
+    .core_base = NEURON_V2_BAR0_DEVICE_BASE,
+    .core_bytes = NEURON_V1_CORES * NEURON_V2_CORE_WINDOW_SIZE,
+    .pieces = kPiecesV2,
+    .stored = {},
+    .core_address = core_address_v2,
+    .udma = [](unsigned engine) { return uint64_t{NEURON_V1_UDMA(engine)}; },
+    .sdma = [](unsigned engine) { return uint64_t{NEURON_V1_SDMA(engine)}; },
+    .core_notification = [](unsigned core) { return uint64_t{NEURON_V1_CORE_NOTIFICATION(core)}; },
+    .pe_counters = [](unsigned core) { return uint64_t{NEURON_V1_CORE_PE_COUNTERS(core)}; },
+    .topsp_window = nullptr,
+    .topsp_notification = nullptr,
+};
+
 const ChipLayout kLayoutV2 = {
     .generation = 2,
     .cores = NEURON_V2_CORES,
@@ -138,10 +187,7 @@ const ChipLayout kLayoutV2 = {
     .core_bytes = NEURON_V2_CORES * NEURON_V2_CORE_WINDOW_SIZE,
     .pieces = kPiecesV2,
     .stored = {},
-    .core_address =
-        [](unsigned core) {
-          return uint64_t{NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(core)};
-        },
+    .core_address = core_address_v2,
     .udma = [](unsigned engine) { return uint64_t{NEURON_V2_UDMA(engine)}; },
     .sdma = [](unsigned engine) { return uint64_t{NEURON_V2_SDMA(engine)}; },
     .core_notification = [](unsigned core) { return uint64_t{NEURON_V2_CORE_NOTIFICATION(core)}; },
@@ -155,6 +201,9 @@ const ChipLayout kLayoutV3 = two_dies(3, NEURON_V3_HBM_SIZE);
 const ChipLayout kLayoutV4 = two_dies(4, NEURON_V4_HBM_SIZE);
 
 const ChipLayout* layout_of(uint16_t pci_device) {
+  if (pci_device >= NEURON_PCI_DEVICE_INF1 && pci_device <= NEURON_PCI_DEVICE_INF1_LAST) {
+    return &kLayoutV1;
+  }
   switch (pci_device) {
     case NEURON_PCI_DEVICE_TRN1:
     case NEURON_PCI_DEVICE_INF2:

@@ -112,6 +112,7 @@ struct ChipLayout {
   }
 };
 
+extern const ChipLayout kLayoutV1;
 extern const ChipLayout kLayoutV2;
 extern const ChipLayout kLayoutV3;
 extern const ChipLayout kLayoutV4;

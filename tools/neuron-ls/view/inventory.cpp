@@ -51,7 +51,7 @@ std::string core_range(const Device& device) {
 }
 
 Inventory make_inventory(const telemetry::Snapshot& snapshot) {
-  Inventory inventory{snapshot.instance.type, snapshot.instance.id, {}};
+  Inventory inventory{snapshot.instance.type, snapshot.instance.id, {}, false};
   for (const telemetry::Device& known : snapshot.devices) {
     Device device;
     device.index = static_cast<int>(known.index);
@@ -71,6 +71,7 @@ Inventory make_inventory(const telemetry::Snapshot& snapshot) {
     device.cpu_affinity = known.cpu_affinity;
     device.numa_node = known.numa_node;
     device.state = telemetry::name(known.state);
+    inventory.of_first_chip = inventory.of_first_chip || known.core_architecture == "NCv1";
     for (const telemetry::Process& process : snapshot.processes) {
       if (std::find(process.devices.begin(), process.devices.end(), known.index) !=
           process.devices.end()) {

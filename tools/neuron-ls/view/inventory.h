@@ -41,6 +41,7 @@ struct Inventory {
   std::string instance_type;  // empty if unknown
   std::string instance_id;
   std::vector<Device> devices;
+  bool of_first_chip = false;  // Inferentia1
 };
 
 Inventory make_inventory(const telemetry::Snapshot& snapshot);
@@ -49,7 +50,8 @@ Inventory make_inventory(const telemetry::Snapshot& snapshot);
 std::string core_range(const Device& device);
 
 // The outputs; each ends with a newline. A wide table has more columns: memory used, state, and for
-// each process its user, cores, memory and the time since which it holds the device.
+// each process its user, cores, memory and the time since which it holds the device. On the first
+// chip a table that is not wide has the columns that the original had in its time.
 std::string format_table(const Inventory& inventory, bool wide);
 std::string format_json(const Inventory& inventory);
 std::string format_topology(const Inventory& inventory, bool unicode);

@@ -59,15 +59,15 @@ std::string format_table(const Inventory& inventory, bool wide) {
     processes = processes || !device.processes.empty();
     several = several || device.processes.size() > 1;
   }
-  std::vector<Column> columns = {{"NEURON", "DEVICE", {}},
-                                 {"NEURON", "CORES", {}},
-                                 {"NEURON", "CORE IDS", {}},
-                                 {"NEURON", "MEMORY", {}}};
+  const bool later = wide || !inventory.of_first_chip;  // with columns that came later
+  std::vector<Column> columns = {{"NEURON", "DEVICE", {}}, {"NEURON", "CORES", {}}};
+  if (later) columns.push_back({"NEURON", "CORE IDS", {}});
+  columns.push_back({"NEURON", "MEMORY", {}});
   if (wide) columns.push_back({"MEMORY", "USED", {}});
   if (links) columns.push_back({"CONNECTED", "DEVICES", {}});
   columns.push_back({"PCI", "BDF", {}});
-  columns.push_back({"CPU", "AFFINITY", {}});
-  columns.push_back({"NUMA", "NODE", {}});
+  if (later) columns.push_back({"CPU", "AFFINITY", {}});
+  if (later) columns.push_back({"NUMA", "NODE", {}});
   if (wide) columns.push_back({"DEVICE", "STATE", {}});
   const size_t of_device = columns.size();
   if (processes) {
@@ -86,11 +86,13 @@ std::string format_table(const Inventory& inventory, bool wide) {
     for (size_t p = 0; p < std::max<size_t>(1, device.processes.size()); ++p) {
       std::vector<std::string> row;
       if (p == 0) {
-        row = {std::to_string(device.index), std::to_string(device.cores), core_range(device),
-               std::to_string(device.memory_bytes >> 30) + " GB"};
+        row = {std::to_string(device.index), std::to_string(device.cores)};
+        if (later) row.push_back(core_range(device));
+        row.push_back(std::to_string(device.memory_bytes >> 30) + " GB");
         if (wide) row.push_back(megabytes(device.memory_used));
         if (links) row.push_back(joined(device.connected));
-        row.insert(row.end(), {device.bdf, device.cpu_affinity, std::to_string(device.numa_node)});
+        row.push_back(device.bdf);
+        if (later) row.insert(row.end(), {device.cpu_affinity, std::to_string(device.numa_node)});
         if (wide) row.push_back(device.state);
       } else {
         row.assign(of_device, "");

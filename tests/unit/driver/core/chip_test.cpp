@@ -12,9 +12,13 @@ TEST(ChipTable, KnowsTheGenerationOfEachPciDevice) {
   EXPECT_EQ(nd_chip_for_device(0x7164), &nd_chip_v2);
   EXPECT_EQ(nd_chip_for_device(0x7264), &nd_chip_v2);
   EXPECT_EQ(nd_chip_for_device(0x7364), &nd_chip_v3);
+  for (const uint16_t device : {0x7064, 0x7065, 0x7066, 0x7067}) {
+    EXPECT_EQ(nd_chip_for_device(device), &nd_chip_v1);
+  }
   EXPECT_EQ(nd_chip_for_device(0x7564), &nd_chip_v4);
   EXPECT_EQ(nd_chip_for_device(0x7565), &nd_chip_v4);
-  EXPECT_EQ(nd_chip_for_device(0x7064), nullptr);
+  EXPECT_EQ(nd_chip_for_device(0x7063), nullptr);
+  EXPECT_EQ(nd_chip_for_device(0x7068), nullptr);
 }
 
 TEST(ChipTable, PlacesTheEnginesOfGeneration3InTheirFourGroups) {

@@ -6,6 +6,7 @@
 
 #include "driver/isa/explain.h"
 #include "driver/isa/opcode_table.h"
+#include "driver/isa/published_matrix.h"
 #include "tests/unit/driver/isa/samples.h"
 
 namespace neuron::isa {
@@ -26,6 +27,16 @@ uint64_t cycles(
   testing::Sample s = sample(opcode);
   change(s.instruction);
   return cycles_of(s.instruction, s.engine);
+}
+
+TEST(PublishedMatrix, TakesTheTimeThatThePeakRateOfInferentia1Gives) {
+  const MatrixShape cube{1000, 1000, 1000};  // 2 * 10^9 operations
+  EXPECT_EQ(published_matrix_time(1, NEURON_DTYPE_BF16, cube), 125'000'000u) << "at 16 TFLOPS";
+  EXPECT_EQ(published_matrix_time(1, NEURON_DTYPE_F16, cube), 125'000'000u);
+  EXPECT_EQ(published_matrix_time(1, NEURON_DTYPE_I8, cube), 62'500'000u) << "at 32 TOPS";
+  EXPECT_EQ(published_matrix_time(1, NEURON_DTYPE_BF16, {1, 1, 1}), 1u) << "rounded up";
+  EXPECT_FALSE(published_matrix_time(1, NEURON_DTYPE_F32, cube)) << "not published";
+  EXPECT_FALSE(published_matrix_time(2, NEURON_DTYPE_BF16, cube)) << "has instructions";
 }
 
 TEST(Cost, FollowsThePublishedFormulaOfEachInstruction) {

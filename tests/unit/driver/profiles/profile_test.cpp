@@ -51,6 +51,7 @@ TEST(Profiles, EveryFileOfTheLibraryIsRightAndNamedLikeItsContents) {
   for (size_t i = 0; i < kProfileTextCount; ++i) {
     std::string error;
     NodeProfile topology;
+    if (kProfileTexts[i].text.find("\"topology\"") == std::string_view::npos) continue;
     EXPECT_TRUE(load_topology(kProfileTexts[i].name, topology, error)) << error;
     EXPECT_EQ(topology.name, kProfileTexts[i].name);
     if (kProfileTexts[i].text.find("\"devices\"") == std::string_view::npos) continue;
@@ -125,6 +126,25 @@ TEST(Profiles, ATypeWithoutDevicesIsATopologyOnly) {
   EXPECT_THAT(profile_names(), ::testing::Not(HasSubstr("trn2-ultraserver")));
   EXPECT_THAT(topology_names(), ::testing::Contains("trn2-ultraserver"));
   EXPECT_THAT(refusal(text_of("trn2-ultraserver")), HasSubstr("field \"devices\" is missing"));
+}
+
+TEST(Profiles, ThoseOfInferentia1AreAChainOfChipsWithoutATopologyForCollectives) {
+  const Profile* profile = find_profile("inf1.6xlarge");
+  ASSERT_NE(profile, nullptr);
+  EXPECT_EQ(profile->pci_device, NEURON_PCI_DEVICE_INF1);
+  EXPECT_EQ(profile->architecture, 1u);
+  EXPECT_EQ(profile->cores, 4u);
+  EXPECT_EQ(profile->chips, 4u);
+  EXPECT_EQ(profile->hbm_stacks * profile->hbm_stack_bytes, uint64_t{8} << 30);
+  EXPECT_EQ(profile->places[0].neighbour_count, 1u);
+  EXPECT_EQ(profile->places[1].neighbour_count, 2u);
+  EXPECT_EQ(profile->places[1].neighbours[0], 2u);
+  EXPECT_NE(find_profile("inf1.xlarge"), nullptr);
+  EXPECT_THAT(topology_names(), ::testing::Not(::testing::Contains("inf1.6xlarge")));
+  std::string error;
+  NodeProfile topology;
+  EXPECT_FALSE(load_topology("inf1.6xlarge", topology, error));
+  EXPECT_THAT(error, HasSubstr("field \"topology\" is missing"));
 }
 
 TEST(Profiles, AFileOfOneSectionNeedsNoNameAroundIt) {

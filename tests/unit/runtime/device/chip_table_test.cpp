@@ -11,21 +11,22 @@ namespace neuron::runtime {
 namespace {
 
 TEST(ChipTable, HasARowForEachGenerationThatTheRuntimeDrives) {
-  for (const uint32_t generation : {2u, 3u, 4u}) {
+  for (const uint32_t generation : {1u, 2u, 3u, 4u}) {
     ASSERT_NE(find_chip_table(generation), nullptr);
     EXPECT_EQ(find_chip_table(generation)->generation, generation);
   }
-  for (const uint32_t generation : {0u, 1u, 5u}) {
+  for (const uint32_t generation : {0u, 5u}) {
     EXPECT_EQ(find_chip_table(generation), nullptr) << generation;
   }
-  EXPECT_EQ(known_chips(), "2 (trn1, inf2), 3 (trn2) and 4 (trn3)");
+  EXPECT_EQ(known_chips(), "1 (inf1), 2 (trn1, inf2), 3 (trn2) and 4 (trn3)");
 }
 
 TEST(ChipTable, CountsTheCoresOfADevice) {
   EXPECT_EQ(cores_per_device(2), 2u);
   EXPECT_EQ(cores_per_device(3), 8u);
   EXPECT_EQ(cores_per_device(4), 8u);
-  EXPECT_EQ(cores_per_device(1), 0u);
+  EXPECT_EQ(cores_per_device(1), 4u);
+  EXPECT_EQ(cores_per_device(0), 0u);
   EXPECT_EQ(cores_per_device(5), 0u);
 }
 
@@ -41,7 +42,7 @@ TEST(ChipTable, VirtualCoresAndCoreMapsBeginWithGenerationThree) {
 }
 
 TEST(ChipTable, RegionsAscendAndBeginWithTheFirstHbm) {
-  for (const uint32_t generation : {2u, 3u, 4u}) {
+  for (const uint32_t generation : {1u, 2u, 3u, 4u}) {
     const ChipTable& chip = *find_chip_table(generation);
     EXPECT_STREQ(chip.regions.front().name, "HBM 0");
     for (size_t i = 0; i < chip.regions.size(); ++i) {

@@ -21,8 +21,8 @@ TEST(Device, RefusesAChipThatItDoesNotKnowAndNamesThoseItDrives) {
   ASSERT_FALSE(device);
   EXPECT_EQ(device.error().status, NRT_FAILURE);
   EXPECT_EQ(device.error().sentence,
-            "device 0 is a chip of generation 5; this runtime drives generations 2 (trn1, inf2), "
-            "3 (trn2) and 4 (trn3)");
+            "device 0 is a chip of generation 5; this runtime drives generations 1 (inf1), "
+            "2 (trn1, inf2), 3 (trn2) and 4 (trn3)");
   ndl::release_port();
 }
 

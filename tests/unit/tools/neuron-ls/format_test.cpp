@@ -23,7 +23,7 @@ Device device(int index, std::vector<int> connected) {
   return out;
 }
 
-Inventory inventory(std::vector<Device> devices) { return {"trn1", "", std::move(devices)}; }
+Inventory inventory(std::vector<Device> devices) { return {"trn1", "", std::move(devices), false}; }
 
 TEST(NeuronLsTable, HasTwoCentredHeaderRowsAndOnlyTheColumnsThatAreNeeded) {
   EXPECT_EQ(format_table(inventory({device(0, {})}), false),
@@ -33,6 +33,27 @@ TEST(NeuronLsTable, HasTwoCentredHeaderRowsAndOnlyTheColumnsThatAreNeeded) {
             "+--------+--------+----------+--------+--------------+----------+------+\n"
             "| 0      | 2      | 0-1      | 32 GB  | 0000:00:1e.0 | 0-7      | -1   |\n"
             "+--------+--------+----------+--------+--------------+----------+------+\n");
+}
+
+// As the user guide of that time and the guide for deep learning images show an inf1.6xlarge.
+TEST(NeuronLsTable, OfInferentia1HasTheColumnsOfItsTime) {
+  Inventory of_inf1 = inventory({device(0, {1}), device(1, {2, 0}), device(2, {3, 1})});
+  of_inf1.of_first_chip = true;
+  for (Device& each : of_inf1.devices) {
+    each.cores = 4;
+    each.memory_bytes = 8ull << 30;
+    each.bdf = "0000:00:1" + std::string(1, "cde"[each.index]) + ".0";
+  }
+  EXPECT_EQ(format_table(of_inf1, false),
+            "+--------+--------+--------+-----------+--------------+\n"
+            "| NEURON | NEURON | NEURON | CONNECTED |     PCI      |\n"
+            "| DEVICE | CORES  | MEMORY |  DEVICES  |     BDF      |\n"
+            "+--------+--------+--------+-----------+--------------+\n"
+            "| 0      | 4      | 8 GB   | 1         | 0000:00:1c.0 |\n"
+            "| 1      | 4      | 8 GB   | 2, 0      | 0000:00:1d.0 |\n"
+            "| 2      | 4      | 8 GB   | 3, 1      | 0000:00:1e.0 |\n"
+            "+--------+--------+--------+-----------+--------------+\n");
+  EXPECT_NE(format_table(of_inf1, true).find("CORE IDS"), std::string::npos);
 }
 
 TEST(NeuronLsTable, GivesEachFurtherProcessARowAndSeparatesTheDevicesThen) {

@@ -91,8 +91,10 @@ TEST(Generation, IsARowOfTheTable) {
   EXPECT_STREQ(generation_of(3).link_kind, "NeuronLink-v3");
   EXPECT_EQ(generation_of(3).hbm_stacks, 4);
   EXPECT_TRUE(generation_of(3).tells_repairable);
-  EXPECT_EQ(generation_of(0).number, 2u);   // older than the table
+  EXPECT_EQ(generation_of(0).number, 2u);   // no chip has it
   EXPECT_EQ(generation_of(99).number, 4u);  // newer than the table
+  EXPECT_STREQ(generation_of(1).device_name, "Inferentia");
+  EXPECT_EQ(generation_of_cores("NCv1").number, 1u);
   EXPECT_EQ(generation_of_cores("NCv3").number, 3u);
   EXPECT_EQ(generation_of_cores("").number, 2u);
 }
