@@ -111,6 +111,10 @@ constexpr std::array kFaults = {
     FaultText{NEURON_FAULT_DMA_ENGINE, "DMA_ENGINE",
               "a DMA engine failed on a descriptor that is right: an error of the hardware; run "
               "again, and use another core or device if it comes back"},
+    FaultText{
+        NEURON_FAULT_DMA_STREAM, "DMA_STREAM",
+        "a DMA descriptor decompresses bytes that are no whole compressed stream of the length "
+        "that it expects, or compresses into too small a room; check what wrote the source"},
     FaultText{NEURON_FAULT_NUMERIC_NAN, "NUMERIC_NAN", "warning: an output holds NaN"},
     FaultText{NEURON_FAULT_DOMAIN, "DOMAIN",
               "an input of an activation function is outside its documented range; bring it into "

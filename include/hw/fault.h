@@ -46,6 +46,7 @@ enum neuron_fault {
 	NEURON_FAULT_DMA_RING = 0x2B, /* doorbell beyond ring, queue not set up, packet > 65 */
 	NEURON_FAULT_INDEX_OOB = 0x2C,
 	NEURON_FAULT_DMA_ENGINE = 0x2D, /* the DMA engine failed on a descriptor that is right */
+	NEURON_FAULT_DMA_STREAM = 0x2E, /* compressed bytes are malformed, or do not fit */
 	NEURON_FAULT_NUMERIC_NAN = 0x30, /* W */
 	NEURON_FAULT_DOMAIN = 0x31,      /* W; strict: a fault */
 	NEURON_FAULT_UNINITIALISED = 0x32, /* strict: bytes were read that nothing has written */

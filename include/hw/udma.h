@@ -68,9 +68,10 @@
 #define NEURON_META_DEFAULT 0x01080003u
 #define NEURON_META_WRITE_BARRIER (1u << 26)
 #define NEURON_META_TYPE_SHIFT 20 /* 22:20 */
-#define NEURON_META_OP_SHIFT 23   /* 25:23: 2 copy, 3 compute (ours) */
+#define NEURON_META_OP_SHIFT 23   /* 25:23: 2 copy, 3 compute, 4 recode (both ours) */
 #define NEURON_META_OP_COPY 2
 #define NEURON_META_OP_COMPUTE 3
+#define NEURON_META_OP_RECODE 4
 
 /*
  * Compute (ours): op 3 with a type of enum neuron_dma_operation (1 cast .. 7 reduce) on every data descriptor of
@@ -90,7 +91,17 @@
  * to 64 bits combine in their own width and wrap; f32, bf16, f16, f8e3, f8e4 and f8e5 combine in fp32 with one rounding
  * at the end, a NaN is the positive quiet one, and -0 is less than +0. A sum may have a divisor, an unsigned number
  * that is not zero: integers are divided towards zero, others in fp32 before the rounding. Zero: it stays the sum.
+ *
+ * Recode (ours): op 4 with type 0 (compress) or 1 (decompress) on every data descriptor of the packet, which a metadata
+ * descriptor opens as above: operation 8 + type, high 31:0 bytes of the result, all else zero; there is no other
+ * metadata. Compress makes one stream (hw/compressed_stream.h) of all its source bytes; S2M gets the stream and zeros
+ * behind it, as many bytes as the metadata says. Decompress reads one stream at the beginning of its source bytes; S2M
+ * gets its content, which has exactly as many bytes as the metadata says. All is read before anything is written, and
+ * nothing is written if the stream is malformed or does not fit: NEURON_FAULT_DMA_STREAM, of the descriptor that has
+ * the byte, with the byte's number in the stream.
  */
+#define NEURON_DMA_COMPRESS 8 /* recode, behind enum neuron_dma_operation */
+#define NEURON_DMA_DECOMPRESS 9
 #define NEURON_DMA_META_OPERATION_SHIFT 32
 #define NEURON_DMA_META_FROM_SHIFT 36
 #define NEURON_DMA_META_TO_SHIFT 42
@@ -99,6 +110,7 @@
 #define NEURON_DMA_META_STOCHASTIC (1ull << 53)
 #define NEURON_DMA_META_REDUCTION_SHIFT 54
 #define NEURON_DMA_META_MORE_SOURCES_SHIFT 56
+#define NEURON_DMA_META_RESULT_MASK 0xFFFFFFFFull /* high word, recode */
 #define NEURON_DMA_META_ROWS_SHIFT 32    /* high word */
 #define NEURON_DMA_META_COLUMNS_SHIFT 48 /* high word */
 

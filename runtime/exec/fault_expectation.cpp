@@ -170,6 +170,11 @@ std::string describe_expectation(const LoadedModel& model, uint32_t engine, uint
     case NEURON_FAULT_DMA_ENGINE:
       return format("DMA engine {} queue {} ring index {}: source address {:#x}", words[0] >> 8,
                     words[0] & 0xFF, words[1], info);
+    case NEURON_FAULT_DMA_STREAM:
+      return format(
+          "DMA engine {} queue {} ring index {}: found byte {} of the stream at fault, expected a "
+          "stream as a DMA engine or a writer of NEFFs makes it, whose content fits",
+          words[0] >> 8, words[0] & 0xFF, words[1], words[2]);
     case NEURON_FAULT_HBM_UE:
     case NEURON_FAULT_HBM_UE_REPAIRABLE:
       // The record has the whole address. The entry comes from a DMA engine or from the engine that

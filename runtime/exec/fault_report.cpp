@@ -86,6 +86,7 @@ NRT_STATUS status_of_fault(uint32_t code) {
     case NEURON_FAULT_DMA_BUS:
     case NEURON_FAULT_DMA_RING:
     case NEURON_FAULT_DMA_ENGINE:
+    case NEURON_FAULT_DMA_STREAM:
       return NRT_EXEC_HW_ERR_DMA_ABORT;
     case NEURON_FAULT_DMA_OOB:
     case NEURON_FAULT_INDEX_OOB:

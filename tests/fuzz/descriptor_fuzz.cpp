@@ -9,9 +9,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "driver/compression/stream.h"
 #include "driver/emulator/chip/firmware_ram.h"
 #include "driver/emulator/chip/hbm.h"
 #include "driver/emulator/chip/host_window.h"
@@ -224,6 +226,35 @@ void put_compute(FuzzMachine& machine, Input& input, uint64_t m2s, uint64_t s2m,
   for (uint32_t n = 0; n < 8; ++n) put(s2m, n, 64u << (shape >> 24 & 3), input.address());
 }
 
+// A packet that compresses, or decompresses a stream that is right but for a byte now and then,
+// from `slot` of a queue's rings on.
+void put_recode(FuzzMachine& machine, Input& input, uint64_t m2s, uint64_t s2m, uint32_t slot) {
+  const auto put = [&](uint64_t ring, uint32_t at, uint64_t low, uint64_t high) {
+    std::byte* to = machine.bus.direct(ring + 16 * (at & 31), 16);
+    if (to == nullptr) return;
+    std::memcpy(to, &low, 8);
+    std::memcpy(to + 8, &high, 8);
+  };
+  const uint32_t shape = input.take<uint32_t>();
+  const bool compresses = (shape & 1) != 0;
+  const uint64_t operation = compresses ? NEURON_DMA_COMPRESS : NEURON_DMA_DECOMPRESS;
+  const uint32_t content_bytes = 1 + (shape >> 1 & 0x3FF);
+  std::vector<uint8_t> stream = neuron::compression::compress(
+      std::vector<uint8_t>(content_bytes, static_cast<uint8_t>(shape >> 11)));
+  if ((shape >> 19 & 3) == 0) stream[shape >> 21 & 15] ^= input.take<uint8_t>();
+  const uint64_t source = 0x8000 + (shape >> 25 & 15);
+  machine.bus.write(source, std::as_bytes(std::span(stream)), Access{});
+  const uint64_t result = (shape >> 29 & 1) != 0 ? input.take<uint16_t>() : content_bytes;
+  put(m2s, slot,
+      NEURON_DESC_META | NEURON_DESC_FIRST | operation << NEURON_DMA_META_OPERATION_SHIFT, result);
+  const uint32_t meta = NEURON_META_OP_RECODE << NEURON_META_OP_SHIFT | 1u << 19 |
+                        static_cast<uint32_t>(operation & 7) << NEURON_META_TYPE_SHIFT;
+  const uint64_t first = (shape >> 30 & 1) != 0 ? input.address() : source;
+  put(m2s, ++slot, 12 | uint64_t{meta} << 32, first);
+  put(m2s, ++slot, (stream.size() - 12) | NEURON_DESC_LAST | uint64_t{meta} << 32, source + 12);
+  for (uint32_t n = 0; n < 8; ++n) put(s2m, n, 64u << (shape >> 23 & 3), input.address());
+}
+
 void run(FuzzMachine& machine, Input& input) {
   constexpr uint64_t kRings[] = {0x1000, NEURON_V2_HOST_BASE + 0x1000};
   const uint8_t command = input.take<uint8_t>();
@@ -282,7 +313,8 @@ void run(FuzzMachine& machine, Input& input) {
       machine.engines[which]->accept_engine_doorbells();
       if ((command & 0x80) != 0) {
         const uint64_t m2s = kRings[parameter >> 6 & 1] + 0x1000 * queue;
-        put_compute(machine, input, m2s, m2s + 0x800, command >> 3 & 15);
+        const auto put = (parameter & 2) != 0 ? put_recode : put_compute;
+        put(machine, input, m2s, m2s + 0x800, command >> 3 & 15);
       } else {  // strict mode asks who will write a byte
         (void)machine.engines[which]->pending_write(queue, input.address());
       }

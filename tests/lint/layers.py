@@ -32,12 +32,16 @@ RULES = {
         FIXED + ("string.h", "errno.h", "linux/errno.h", "linux/string.h", "linux/types.h"),
     ),
     "driver/isa/": (("include/hw/",), None),
+    "driver/compression/": (("driver/base/", "include/hw/"), None),
     "driver/profiles/": (("driver/base/",), None),
     "driver/wire/": (("include/uapi/",), None),
     "driver/kmod/": (("driver/core/", "include/hw/", "include/uapi/"), None),
     "driver/ndl/": (("include/ndl/", "include/nrt/", "include/uapi/", "include/hw/", "driver/base/", "driver/wire/"), None),
     "driver/emulator/numerics/": (("driver/base/", "include/hw/"), None),
-    "driver/emulator/chip/": (("driver/emulator/numerics/", "driver/base/", "driver/isa/", "include/hw/"), None),
+    "driver/emulator/chip/": (
+        ("driver/emulator/numerics/", "driver/base/", "driver/compression/", "driver/isa/", "include/hw/"),
+        None,
+    ),
     "driver/emulator/neuroncore/": (("driver/emulator/chip/", "driver/emulator/numerics/", "driver/base/", "driver/isa/", "include/hw/"), None),
     "driver/emulator/service/": (
         ("driver/core/", "driver/base/", "driver/profiles/", "driver/emulator/chip/", "include/hw/", "include/uapi/"),
@@ -54,6 +58,7 @@ RULES = {
             "include/hw/",
             "include/ccom/",
             "driver/base/",
+            "driver/compression/",
             "driver/isa/",
             "driver/core/",
             "driver/ndl/port.h",
@@ -74,7 +79,7 @@ RULES = {
         ),
         None,
     ),
-    "tools/compiler/": (("include/", "driver/base/", "driver/isa/", "runtime/base/", "runtime/neff/"), None),
+    "tools/compiler/": (("include/", "driver/base/", "driver/compression/", "driver/isa/", "runtime/base/", "runtime/neff/"), None),
     "tools/nccom-test/": (
         (
             "tools/",

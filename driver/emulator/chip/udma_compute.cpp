@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "driver/emulator/chip/udma_packet.h"
+#include "driver/emulator/chip/udma_recode.h"
 #include "driver/emulator/chip/udma_reduce.h"
 #include "driver/emulator/numerics/alu.h"
 #include "driver/emulator/numerics/dtype.h"
@@ -365,6 +366,29 @@ DmaFault refused(const Bus& bus, const RingView& ring, bool s2m, uint32_t ahead,
   return fault;
 }
 
+// Names the descriptor that has the byte of the stream; of a stream that does not fit, the last
+// destination.
+DmaFault broken_stream(const Packet& packet, const RingView& m2s, uint32_t m2s_ahead,
+                       const RingView& s2m, uint32_t s2m_ahead,
+                       const compression::Malformed& malformed) {
+  DmaFault fault;
+  fault.code = NEURON_FAULT_DMA_STREAM;
+  fault.rule = malformed.rule;
+  fault.offset = malformed.at;
+  if (packet.compute.operation == NEURON_DMA_COMPRESS) {
+    fault.s2m = true;
+    fault.index = s2m.at(s2m_ahead + packet.s2m_count - 1);
+    fault.address = packet.s2m[packet.s2m_count - 1].address;
+    return fault;
+  }
+  uint32_t s = 1;  // 0 is metadata
+  uint32_t at = malformed.at;
+  while (s + 1 < packet.m2s_count && at >= packet.m2s[s].bytes()) at -= packet.m2s[s++].bytes();
+  fault.index = m2s.at(m2s_ahead + s);
+  fault.address = packet.m2s[s].address + at;
+  return fault;
+}
+
 }  // namespace
 
 const char* ComputeSpec::begin(uint64_t low, uint64_t high, unsigned generation) {
@@ -383,10 +407,11 @@ const char* ComputeSpec::begin(uint64_t low, uint64_t high, unsigned generation)
   rows = static_cast<uint16_t>(high >> NEURON_DMA_META_ROWS_SHIFT);
   columns = static_cast<uint16_t>(high >> NEURON_DMA_META_COLUMNS_SHIFT);
   scale.fill(static_cast<uint32_t>(high & kScaleMask));
-  if (operation < NEURON_DMA_CAST || operation > NEURON_DMA_REDUCE) {
-    return "the operation in the metadata is not cast, fma, add, min, max, transpose or reduce (1 "
-           "to 7)";
+  if (operation < NEURON_DMA_CAST || operation > NEURON_DMA_DECOMPRESS) {
+    return "the operation in the metadata is not cast, fma, add, min, max, transpose, reduce, "
+           "compress or decompress (1 to 9)";
   }
+  if (recodes()) return check_recode(low, high);
   if (operation == NEURON_DMA_REDUCE) return check_reduce(low, high);
   if ((low & kReduceOnly) != 0) {
     return "only a reduce has a reduction and more than 16 sources (57:54 of the metadata)";
@@ -427,8 +452,22 @@ const char* ComputeSpec::check_reduce(uint64_t low, uint64_t high) {
                                    : nullptr;
 }
 
+const char* ComputeSpec::check_recode(uint64_t low, uint64_t high) {
+  if (low >> NEURON_DMA_META_FROM_SHIFT != 0 || (high & ~NEURON_DMA_META_RESULT_MASK) != 0) {
+    return "compress and decompress have the bytes of the result in their metadata (31:0 of the "
+           "high word), and nothing else";
+  }
+  from_type = to_type = NEURON_DTYPE_U8;
+  if (high == 0 || high > NEURON_UDMA_MAX_PACKET_BYTES) {
+    return "the result of the packet has no bytes, or more than 1048575";
+  }
+  result_bytes = static_cast<uint32_t>(high);
+  return nullptr;
+}
+
 const char* ComputeSpec::change(uint64_t low, uint64_t high, uint32_t bytes) {
   if ((low & NEURON_DESC_FIRST) != 0) return "FIRST inside a packet that has no LAST yet";
+  if (recodes()) return "a packet that recodes has one metadata descriptor, which opens it";
   if (operation == NEURON_DMA_REDUCE) return "a reduce has one metadata descriptor, which opens it";
   constexpr uint64_t kFree = kRingAndFirst | NEURON_DESC_DMB;
   if (((low ^ low_) & ~kFree) != 0 || (high ^ high_) >> 32 != 0) {
@@ -453,6 +492,7 @@ const char* ComputeSpec::finish(uint32_t bytes) {
     return "the bytes of the packet are not whole elements, the same number for each source";
   }
   source_bytes = bytes / sources;
+  if (recodes()) return nullptr;
   const uint64_t result = uint64_t{elements()} * bytes_of(to_type);
   if (result > NEURON_UDMA_MAX_PACKET_BYTES) {
     return "the result of the packet has more than 1048575 bytes";
@@ -477,6 +517,8 @@ uint64_t ComputeSpec::time_bytes(bool inside_core) const {
   const uint64_t bytes = std::max<uint64_t>(read, result_bytes);
   switch (operation) {
     case NEURON_DMA_CAST:
+    case NEURON_DMA_COMPRESS:
+    case NEURON_DMA_DECOMPRESS:
       return bytes;
     case NEURON_DMA_TRANSPOSE:
       return inside_core ? 2 * bytes : bytes + bytes / 9;
@@ -490,7 +532,7 @@ DmaFault run_compute(const Bus& bus, const Packet& packet, const RingView& m2s, 
                      numerics::RandomStream& random) {
   const ComputeSpec& spec = packet.compute;
   const bool moves_bits = spec.operation == NEURON_DMA_CAST && spec.from_type == spec.to_type;
-  if (!moves_bits) {
+  if (!moves_bits && !spec.recodes()) {
     Streaming streaming;
     if (streaming.prepare(bus, packet, access.reach)) {
       streaming.run(spec, random);
@@ -530,7 +572,13 @@ DmaFault run_compute(const Bus& bus, const Packet& packet, const RingView& m2s, 
     });
     if (fault) return fault;
   }
-  compute(spec, sources.get(), result.get(), random);
+  if (!spec.recodes()) {
+    compute(spec, sources.get(), result.get(), random);
+  } else if (const auto malformed =
+                 recode(spec.operation == NEURON_DMA_COMPRESS, {sources.get(), packet.bytes},
+                        {result.get(), spec.result_bytes})) {
+    return broken_stream(packet, m2s, m2s_ahead, s2m, s2m_ahead, malformed);
+  }
   return each_destination([&](uint64_t address, const std::byte* at, uint32_t bytes) {
     return bus.write(address, {at, bytes}, access);
   });

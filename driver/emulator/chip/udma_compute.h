@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compute packets (hw/udma.h, "Compute"): decoding of their metadata, and execution.
+// Compute and recode packets (hw/udma.h): decoding of their metadata, and execution.
 //
 // Concepts: a packet's sources are one stream of bytes. Source i is the i-th of its equal parts,
 // whichever descriptors hold it. All of it (and the destination, with acc) is read before anything
 // is written. README.md says how a loader cuts transfers into such packets.
 // Callers: parse_packet (ComputeSpec), UdmaEngine (run_compute). Thread-safe: functions of their
 // arguments. Fails: the broken rule in words for a malformed packet, DmaFault for a refused
-// address. Reductions from memory to memory, apart from each other, allocate nothing; other packets
-// allocate twice, never more than 8 MiB.
+// address, and for bytes that are no stream. Reductions from memory to memory, apart from each
+// other, allocate nothing; other packets allocate two or three times, never more than 8 MiB.
 #ifndef DRIVER_EMULATOR_CHIP_UDMA_COMPUTE_H
 #define DRIVER_EMULATOR_CHIP_UDMA_COMPUTE_H
 
@@ -50,12 +50,14 @@ struct ComputeSpec {
   const char* change(uint64_t low, uint64_t high, uint32_t bytes);
   const char* finish(uint32_t bytes);
 
-  uint32_t elements() const;  // of the result
+  bool recodes() const { return operation >= NEURON_DMA_COMPRESS; }
+  uint32_t elements() const;  // of the result; bytes of the source where the packet recodes
   // The number of bytes that a plain copy moves in the same time; see the cost table in README.md.
   uint64_t time_bytes(bool inside_core) const;
 
  private:
   const char* check_reduce(uint64_t low, uint64_t high);
+  const char* check_recode(uint64_t low, uint64_t high);
 
   uint64_t low_;
   uint64_t high_;

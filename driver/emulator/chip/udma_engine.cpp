@@ -292,6 +292,7 @@ void UdmaEngine::report(DmaFault& fault, unsigned queue, const Access& access) {
   fault.queue = static_cast<uint8_t>(queue);
   std::array<uint32_t, 3> info = {index_ << 8 | queue, fault.index,
                                   static_cast<uint32_t>(fault.address)};
+  if (fault.code == NEURON_FAULT_DMA_STREAM) info[2] = fault.offset;
   if (fault.code == NEURON_FAULT_LINK) {  // told as engines tell it
     info = {static_cast<uint32_t>(fault.address), static_cast<uint32_t>(fault.address >> 32),
             fault.link};

@@ -16,6 +16,7 @@ constexpr uint32_t kCopyFree = NEURON_META_WRITE_BARRIER | 3u;
 
 constexpr uint32_t kTypeMask = 7u << NEURON_META_TYPE_SHIFT;
 constexpr uint32_t kComputeFixed = NEURON_META_OP_COMPUTE << NEURON_META_OP_SHIFT | kCopySource;
+constexpr uint32_t kRecodeFixed = NEURON_META_OP_RECODE << NEURON_META_OP_SHIFT | kCopySource;
 
 const char* broken_copy(const Descriptor& d) {
   if ((d.control & NEURON_DESC_META) != 0) return "metadata inside a packet of plain copies";
@@ -25,18 +26,20 @@ const char* broken_copy(const Descriptor& d) {
       return "meta control asks for something that a plain copy does not have (type, CRC, byte "
              "order)";
     case NEURON_META_OP_COMPUTE:
-      return "a compute descriptor in a packet that no metadata descriptor opens";
+    case NEURON_META_OP_RECODE:
+      return "a compute or recode descriptor in a packet that no metadata descriptor opens";
     default:
-      return "the operation in meta control is neither copy (2) nor compute (3)";
+      return "the operation in meta control is none of copy (2), compute (3) and recode (4)";
   }
 }
 
 const char* broken_compute(const Descriptor& d, const ComputeSpec& spec) {
-  if ((d.meta & ~(kCopyFree | kTypeMask)) != kComputeFixed) {
-    return "meta control of a compute packet asks for something other than compute (operation 3, "
-           "no CRC, no byte order)";
+  if ((d.meta & ~(kCopyFree | kTypeMask)) != (spec.recodes() ? kRecodeFixed : kComputeFixed)) {
+    return "meta control of a compute or recode packet asks for something else (operation 3, or 4 "
+           "of compress and decompress, no CRC, no byte order)";
   }
-  if ((d.meta & kTypeMask) >> NEURON_META_TYPE_SHIFT != spec.operation) {
+  // Compress and decompress are types 0 and 1 of their operation.
+  if ((d.meta & kTypeMask) >> NEURON_META_TYPE_SHIFT != (spec.operation & 7u)) {
     return "the type in meta control is not the operation of the packet's metadata";
   }
   return nullptr;
@@ -162,9 +165,13 @@ uint64_t Packet::time_bytes(const ChipLayout& layout, uint64_t least_transfer) c
 
 std::string DmaFault::describe() const {
   char text[256];
+  char place[64] = "";
+  if (code == NEURON_FAULT_DMA_STREAM) {
+    std::snprintf(place, sizeof place, ", byte %" PRIu32 " of the stream", offset);
+  }
   std::snprintf(text, sizeof text,
-                "DMA engine %u queue %u, %s descriptor %" PRIu32 ": %s (address 0x%" PRIx64 ")",
-                engine, queue, s2m ? "S2M" : "M2S", index, rule, address);
+                "DMA engine %u queue %u, %s descriptor %" PRIu32 ": %s (address 0x%" PRIx64 "%s)",
+                engine, queue, s2m ? "S2M" : "M2S", index, rule, address, place);
   return text;
 }
 

@@ -29,6 +29,7 @@ struct DmaFault {
   uint32_t index = 0;     // descriptor in that ring
   uint64_t address = 0;   // the address that was refused, or the ring's
   uint32_t link = 0;      // LINK: routing id
+  uint32_t offset = 0;    // DMA_STREAM: byte of the stream
   const char* rule = "";  // what was broken, for an operator
   explicit operator bool() const { return code != NEURON_FAULT_NONE; }
   // "DMA engine 3 queue 2, M2S descriptor 17: the source is not mapped (address 0x...)"
