@@ -25,7 +25,7 @@ class LoadProgress {
     if (!listener_) return;
     for (const neff::Subgraph& subgraph : model.subgraphs) {
       for (const neff::Variable& variable : subgraph.variables) {
-        if (variable.kind == neff::VariableKind::kFile) total_ += variable.contents.size();
+        if (variable.kind == neff::VariableKind::kFile) total_ += variable.size;
       }
     }
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "driver/compression/stream.h"
 #include "runtime/base/log.h"
 #include "runtime/model/file_image.h"
 #include "runtime/model/loaded_model.h"
@@ -157,6 +158,10 @@ class Loader {
             }));
         continue;
       }
+      if (v.kind == neff::VariableKind::kFile && v.compressed) {
+        NEURON_CHECK(write_streams(v, offset));
+        continue;
+      }
       if (v.kind == neff::VariableKind::kFile) {
         for (uint64_t at = 0; at < v.contents.size(); at += LoadProgress::kStep) {
           const uint64_t length = std::min(v.contents.size() - at, LoadProgress::kStep);
@@ -185,6 +190,29 @@ class Loader {
                     v.size, table.size(), bytes);
       }
       NEURON_CHECK(result_->constants_->write(table.data(), offset, bytes));
+    }
+    return {};
+  }
+
+  // One stream after the other, so that no more than one content is in memory.
+  Result<void> write_streams(const neff::Variable& v, uint64_t offset) {
+    std::vector<uint8_t> content;
+    for (uint64_t at = 0, done = 0; at < v.contents.size();) {
+      const neff::Bytes stream = v.contents.subspan(at);
+      compression::StreamHeader header;
+      auto malformed = compression::read_header(stream, header);
+      if (!malformed) {
+        content.resize(header.content_bytes);
+        malformed = compression::decompress(stream, content);
+      }
+      if (malformed) {
+        return fail(NRT_INVALID,
+                    "constant '{}', {}, byte {} of its streams: {}; the file is damaged", v.name,
+                    v.file_name, at + malformed.at, malformed.rule);
+      }
+      NEURON_CHECK(write_constant(content.data(), offset + done, content.size()));
+      at += header.stream_bytes();
+      done += content.size();
     }
     return {};
   }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/neff/definition_reader.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "driver/compression/stream.h"
 #include "hw/udma.h"
 #include "runtime/neff/collective_reader.h"
 #include "runtime/neff/json_document.h"
@@ -64,6 +66,7 @@ class Reader {
   void read_variables(JsonObject& top);
   void read_variable(JsonObject& field, Variable& variable);
   void read_constant(JsonObject& field, Variable& variable);
+  void read_streams(JsonObject& field, Variable& variable);
   void resolve_references();
   void read_queues(JsonObject& top);
   void read_dynamic(JsonObject& field, QueueSet& queue);
@@ -216,6 +219,10 @@ void Reader::read_constant(JsonObject& field, Variable& variable) {
   variable.file_name = member_named(field, "file_name", true);
   if (!checker_.ok()) return;
   variable.contents = container_.find(variable.file_name)->bytes;
+  // An extension of this project: constants stored as compressed streams.
+  constexpr const char* kEncodings[] = {"plain", "streams"};
+  variable.compressed = field.choice_or("encoding", kEncodings, 0) == 1;
+  if (variable.compressed) return read_streams(field, variable);
   if (variable.file_name.ends_with(".npy")) {
     const auto array = parse_npy(variable.contents);
     if (!array) {
@@ -225,7 +232,7 @@ void Reader::read_constant(JsonObject& field, Variable& variable) {
     }
     variable.contents = array->data;
   }
-  // An extension of this project: several constants in one file.
+  // Another one: several constants in one file.
   if (const auto offset = field.optional_number("file_offset", 0, limits_.variable_bytes)) {
     const uint64_t available = variable.contents.size();
     if (*offset > available || variable.size > available - *offset) {
@@ -239,6 +246,39 @@ void Reader::read_constant(JsonObject& field, Variable& variable) {
     checker_.fail(field.at("size"), "found {}, but {} holds {} bytes of data", variable.size,
                   printable(variable.file_name), variable.contents.size());
   }
+}
+
+// Finds where the streams end; what they hold is checked when they are read.
+void Reader::read_streams(JsonObject& field, Variable& variable) {
+  if (variable.file_name.ends_with(".npy")) {
+    checker_.fail(field.at("encoding"), "{} is an array; expected a file of streams alone",
+                  printable(variable.file_name));
+    return;
+  }
+  const uint64_t offset = field.number_or("file_offset", 0, 0, limits_.variable_bytes);
+  const Bytes all = variable.contents;
+  uint64_t at = std::min<uint64_t>(offset, all.size());
+  uint64_t content = 0;
+  for (compression::StreamHeader header; content < variable.size;) {
+    if (const auto malformed = compression::read_header(all.subspan(at), header)) {
+      checker_.fail(field.at("file_name"), "{}, byte {}: {}", printable(variable.file_name),
+                    at + malformed.at, malformed.rule);
+      return;
+    }
+    if (header.stream_bytes() > all.size() - at) {
+      checker_.fail(field.at("file_name"), "{}, byte {}: the file ends inside a stream of {} bytes",
+                    printable(variable.file_name), at, header.stream_bytes());
+      return;
+    }
+    at += header.stream_bytes();
+    content += header.content_bytes;
+  }
+  if (content != variable.size) {
+    checker_.fail(field.at("size"), "found {}, but the streams of {} end behind {} bytes of data",
+                  variable.size, printable(variable.file_name), content);
+    return;
+  }
+  variable.contents = all.subspan(offset, at - offset);
 }
 
 void Reader::resolve_references() {

@@ -74,8 +74,10 @@ struct Variable {
   uint64_t size = 0;
   uint64_t alignment = 0;  // 0 or a power of two.
   bool alternate_fabric = false;
-  std::string file_name;        // kFile: the member, with its directory.
-  Bytes contents;               // kFile: exactly `size` bytes.
+  bool compressed = false;  // kFile: `contents` are streams (hw/compressed_stream.h), one behind
+                            // the other, whose content has `size` bytes in all.
+  std::string file_name;    // kFile: the member, with its directory.
+  Bytes contents;           // kFile: exactly `size` bytes, unless they are compressed.
   uint64_t backing_offset = 0;  // kVirtual
   uint64_t core_offset = 0;     // kStateBuffer
   uint32_t referenced = 0;      // kPointer: index into variables
@@ -104,7 +106,17 @@ struct Semaphore {
   uint8_t number = 0;  // NEURON_SEM_PROGRAM_FIRST.._LAST, each once.
 };
 
-enum class DmaOperation : uint8_t { kCopy, kCast, kFma, kAdd, kMin, kMax, kTranspose };
+enum class DmaOperation : uint8_t {
+  kCopy,
+  kCast,
+  kFma,
+  kAdd,
+  kMin,
+  kMax,
+  kTranspose,
+  kCompress,    // One stream (hw/compressed_stream.h) of all bytes of `from`, and zeros behind it.
+  kDecompress,  // The content, as long as `to`, of the stream that `from` begins with.
+};
 
 // One side of a transfer: bytes of a variable. Dimension 0 is innermost and contiguous: sizes[0] is
 // in bytes, steps[0] is 1; the other sizes count, the other steps are in bytes. Every run lies in

@@ -21,7 +21,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr const char* kOperations[] = {"copy", "cast", "fma", "add", "min", "max", "transpose"};
+constexpr const char* kOperations[] = {"copy", "cast",      "fma",      "add",       "min",
+                                       "max",  "transpose", "compress", "decompress"};
 constexpr size_t kMostSources = 16;
 constexpr size_t kMostTables = 4096;
 
@@ -299,7 +300,7 @@ void Reader::read_description(JsonObject& field, DmaTransfer& transfer) {
 void Reader::check_sources(JsonObject& desc, const DmaTransfer& transfer) {
   const char* name = kOperations[static_cast<size_t>(transfer.operation)];
   const bool moves =
-      transfer.operation == DmaOperation::kCopy || transfer.operation == DmaOperation::kTranspose;
+      transfer.operation == DmaOperation::kCopy || transfer.operation >= DmaOperation::kTranspose;
   if ((moves || transfer.operation == DmaOperation::kCast) && transfer.from.size() != 1) {
     checker_.fail(desc.path(), "a {} of {} sources, expected one", name, transfer.from.size());
   }
@@ -316,8 +317,10 @@ void Reader::check_sources(JsonObject& desc, const DmaTransfer& transfer) {
   }
 }
 
-// Both sides must hold equally many elements; for a copy, equally many bytes.
+// Both sides must hold equally many elements; for a copy, equally many bytes. What compresses or
+// decompresses has other lengths.
 void Reader::check_bytes(JsonObject& desc, const DmaTransfer& transfer) {
+  if (transfer.operation > DmaOperation::kTranspose) return;
   const bool copy = transfer.operation == DmaOperation::kCopy;
   const uint64_t transposed =
       transfer.operation == DmaOperation::kTranspose ? transfer.transpose_element_bytes : 0;

@@ -44,8 +44,10 @@ Descriptor source(const RingDescriptor& d, std::span<const uint64_t> addresses) 
   if (d.last) control |= NEURON_DESC_LAST;
   uint32_t meta = NEURON_META_DEFAULT;
   if (d.operation != NEURON_DMA_COPY) {
-    meta = (meta & ~kMetaOperationBits) | NEURON_META_OP_COMPUTE << NEURON_META_OP_SHIFT |
-           uint32_t{d.operation} << NEURON_META_TYPE_SHIFT;
+    const uint32_t kind =
+        d.operation >= NEURON_DMA_COMPRESS ? NEURON_META_OP_RECODE : NEURON_META_OP_COMPUTE;
+    meta = (meta & ~kMetaOperationBits) | kind << NEURON_META_OP_SHIFT |
+           (d.operation & 7u) << NEURON_META_TYPE_SHIFT;
   }
   if (d.barrier) meta |= NEURON_META_WRITE_BARRIER;
   // Length 64 KiB is written as 0.

@@ -29,6 +29,10 @@ static_assert(static_cast<int>(DmaOperation::kCast) == NEURON_DMA_CAST &&
               static_cast<int>(DmaOperation::kMax) == NEURON_DMA_MAX &&
               static_cast<int>(DmaOperation::kTranspose) == NEURON_DMA_TRANSPOSE);
 
+bool recodes(DmaOperation operation) {
+  return operation == DmaOperation::kCompress || operation == DmaOperation::kDecompress;
+}
+
 // A contiguous piece of one side.
 struct Piece {
   uint64_t offset = 0;
@@ -140,6 +144,10 @@ class Cutter {
       NEURON_CHECK(copy());
       return std::move(list_);
     }
+    if (recodes(transfer_.operation)) {
+      NEURON_CHECK(recode());
+      return std::move(list_);
+    }
     metadata_.operation = static_cast<uint8_t>(transfer_.operation);
     metadata_.from_type = transfer_.from[0].dtype;
     metadata_.to_type = transfer_.to.dtype;
@@ -171,6 +179,7 @@ class Cutter {
   Result<void> copy();
   Result<void> elementwise();
   Result<void> transpose();
+  Result<void> recode();
   Result<void> move_elements();
   Result<void> block(uint64_t matrix, uint64_t row, uint64_t column, uint64_t rows,
                      uint64_t columns);
@@ -345,6 +354,30 @@ Result<void> Cutter::move_elements() {
     }
   }
   return {};
+}
+
+// One packet, as a stream is written or read as a whole.
+Result<void> Cutter::recode() {
+  metadata_.operation =
+      transfer_.operation == DmaOperation::kCompress ? NEURON_DMA_COMPRESS : NEURON_DMA_DECOMPRESS;
+  const DmaAccess& from = transfer_.from[0];
+  const DmaAccess& to = transfer_.to;
+  constexpr size_t kMost = NEURON_UDMA_MAX_PACKET_DESCS - 1;
+  std::vector<Piece> sources, results;
+  if (std::max(from.bytes(), to.bytes()) > NEURON_UDMA_MAX_PACKET_BYTES ||
+      !Cursor(from).take(from.bytes(), kMost, sources) ||
+      !Cursor(to).take(to.bytes(), kMost, results)) {
+    return fail(NRT_RESOURCE,
+                "compresses or decompresses {} bytes into {}; a transfer takes at most {} bytes in "
+                "{} contiguous runs on each side, so use several, each with a stream of its own",
+                from.bytes(), to.bytes(), NEURON_UDMA_MAX_PACKET_BYTES, kMost);
+  }
+  list_.m2s.push_back(metadata_.descriptor(to.bytes(), true));
+  add_sources(from, sources);
+  list_.m2s.back().last = true;
+  add_results(results);
+  list_.close();
+  return check_room();
 }
 
 // Makes one packet of a block; halves the block as often as needed.

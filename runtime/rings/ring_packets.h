@@ -4,10 +4,10 @@
 // A copy becomes packets of one descriptor a side. The other operations become compute packets: on
 // one side metadata, then the pieces of each source one after the other; on the other side the
 // result's pieces. A compute packet has at most 65 descriptors a side and 1 MiB - 1 bytes. A
-// transposition is cut into blocks of rows and columns. Packets of one transfer can be executed in
-// any order, unless its sides overlap.
-// Callers: RingPlan. Thread-safe: no state. Fails: NRT_UNSUPPORTED_NEFF_VERSION for what generation
-// 2 lacks, NRT_RESOURCE beyond a limit; the sentence says what, the caller adds where.
+// transposition is cut into blocks of rows and columns; what compresses or decompresses is one
+// packet. Packets of one transfer can be executed in any order, unless its sides overlap. Callers:
+// RingPlan. Thread-safe: no state. Fails: NRT_UNSUPPORTED_NEFF_VERSION for what generation 2 lacks,
+// NRT_RESOURCE beyond a limit; the sentence says what, the caller adds where.
 #ifndef RUNTIME_RINGS_RING_PACKETS_H
 #define RUNTIME_RINGS_RING_PACKETS_H
 

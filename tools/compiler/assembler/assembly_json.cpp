@@ -58,6 +58,7 @@ json::object variable_json(const neff::Subgraph& subgraph, uint32_t index,
       if (const auto place = files.offsets.find(index); place != files.offsets.end()) {
         out["file_offset"] = place->second;
       }
+      if (variable.compressed) out["encoding"] = "streams";
       break;
     case neff::VariableKind::kVirtual:
       out["backing_variable_off"] = variable.backing_offset;
@@ -150,7 +151,7 @@ json::object transfer_json(const neff::Subgraph& subgraph, const neff::DmaTransf
     entry["remote_semaphores"] = list_of(transfer.remote_semaphores);
   }
   json::object desc;
-  desc["op"] = kOperations[static_cast<int>(transfer.operation)];
+  desc["op"] = kTransferOperations[static_cast<int>(transfer.operation)];
   if (transfer.from.size() == 1) {
     put_access(desc, subgraph, "from", transfer.from[0]);
   } else {

@@ -52,6 +52,7 @@ std::string variable_text(const neff::Subgraph& subgraph, uint32_t index,
       if (const auto place = files.offsets.find(index); place != files.offsets.end()) {
         text += format(", offset={}", place->second);
       }
+      if (variable.compressed) text += ", encoding=streams";
       break;
     case neff::VariableKind::kVirtual:
       if (variable.backing_offset) text += format(", backing={}", variable.backing_offset);

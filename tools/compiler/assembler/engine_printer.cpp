@@ -96,7 +96,7 @@ std::string EnginePrinter::transfer(const neff::DmaTransfer& transfer,
   }
   if (!remote.empty()) text += ", remote=[" + remote + "]";
   if (transfer.operation != neff::DmaOperation::kCopy) {
-    text += format(", op={}", kOperations[static_cast<int>(transfer.operation)]);
+    text += format(", op={}", kTransferOperations[static_cast<int>(transfer.operation)]);
   }
   switch (transfer.operation) {
     case neff::DmaOperation::kFma:

@@ -40,6 +40,9 @@ inline constexpr const char* kVariableKinds[] = {"input",   "output",  "file",  
 inline constexpr const char* kQueueKinds[] = {"in", "out", "data", "embedding_update", "dynamic"};
 inline constexpr const char* kOperations[] = {"copy", "cast", "fma",      "add",
                                               "min",  "max",  "transpose"};
+// By neff::DmaOperation: those of prepared transfers, which have two more.
+inline constexpr const char* kTransferOperations[] = {
+    "copy", "cast", "fma", "add", "min", "max", "transpose", "compress", "decompress"};
 inline constexpr const char* kEntryKinds[] = {"main", "function", "label"};
 // By enum neuron_bin_reloc_kind - 1.
 inline constexpr const char* kRelocationKinds[] = {"var_addr", "dma_block", "queue", "semaphore",

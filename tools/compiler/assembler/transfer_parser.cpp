@@ -217,8 +217,8 @@ bool Parser::key(std::string_view name, std::string& function) {
       transfer_.remote_semaphores.push_back(static_cast<uint8_t>(number));
     }
   } else if (name == "op") {
-    const auto operation = index_of(kOperations, cursor_.name("an operation"));
-    if (!operation) cursor_.expected_at(at, listed(kOperations));
+    const auto operation = index_of(kTransferOperations, cursor_.name("an operation"));
+    if (!operation) cursor_.expected_at(at, listed(kTransferOperations));
     transfer_.operation = static_cast<neff::DmaOperation>(operation.value_or(0));
     const bool has_constant = transfer_.operation == neff::DmaOperation::kMin ||
                               transfer_.operation == neff::DmaOperation::kMax;

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <map>
 
+#include "driver/compression/stream.h"
 #include "hw/address_map.h"
+#include "hw/udma.h"
 #include "runtime/neff/collective_json.h"
 #include "runtime/neff/engine_binary_writer.h"
 #include "runtime/neff/generations.h"
@@ -69,14 +71,37 @@ const char* numpy_type(uint8_t dtype) {
   }
 }
 
-// By enum neuron_dma_operation.
-constexpr const char* kOperations[] = {"copy", "cast", "fma", "add", "min", "max", "transpose"};
+// By enum neuron_dma_operation, of which no transfer reduces, and the two behind it.
+constexpr const char* kOperations[] = {"copy", "cast",      "fma", "add",      "min",
+                                       "max",  "transpose", "",    "compress", "decompress"};
+// Of the content of one stream of a constant: small enough to lie in a cache while it is read.
+constexpr size_t kStreamContent = size_t{256} << 10;
+
+std::vector<uint8_t> streams_of(std::span<const uint8_t> contents) {
+  std::vector<uint8_t> all;
+  for (size_t at = 0; at < contents.size(); at += kStreamContent) {
+    const auto stream =
+        compression::compress(contents.subspan(at, std::min(kStreamContent, contents.size() - at)));
+    all.insert(all.end(), stream.begin(), stream.end());
+  }
+  return all;
+}
+
+bool recodes(const ComputeOptions& compute) {
+  return compute.operation == NEURON_DMA_COMPRESS || compute.operation == NEURON_DMA_DECOMPRESS;
+}
 
 std::string text(const json::value& value) { return json::serialize(value) + "\n"; }
 
 }  // namespace
 
-std::string NeffEmitter::constant_file(const BufferInfo& buffer) { return buffer.name + ".npy"; }
+bool NeffEmitter::compresses_constants() const {
+  return program_.constant_storage_ == ConstantStorage::kCompressed;
+}
+
+std::string NeffEmitter::constant_file(const BufferInfo& buffer) const {
+  return buffer.name + (compresses_constants() ? ".streams" : ".npy");
+}
 
 // The queue sets by name, which is also the order of their numbers. A queue set is "in" or "out" if
 // it moves only inputs or only outputs. Its owner is the engine that triggers it.
@@ -152,7 +177,10 @@ std::string NeffEmitter::definition_json() const {
     variable["type"] = kind_name(buffer.kind);
     variable["var_id"] = id++;
     variable["size"] = buffer.bytes;
-    if (buffer.kind == BufferKind::kConstant) variable["file_name"] = constant_file(buffer);
+    if (buffer.kind == BufferKind::kConstant) {
+      variable["file_name"] = constant_file(buffer);
+      if (compresses_constants()) variable["encoding"] = "streams";
+    }
     variables[buffer.name] = std::move(variable);
   }
   variables[Transfer::kOnChipName] =
@@ -220,7 +248,7 @@ std::string NeffEmitter::engine_json(unsigned engine) const {
           access.offset + static_cast<uint64_t>(access.advance * int64_t{round});
       desc[prefix + "_sizes"] = json::array(access.size.begin(), access.size.begin() + access.ndim);
       desc[prefix + "_steps"] = json::array(access.step.begin(), access.step.begin() + access.ndim);
-      if (transfer.compute.operation != NEURON_DMA_COPY) {
+      if (transfer.compute.operation != NEURON_DMA_COPY && !recodes(transfer.compute)) {
         desc[prefix + "_dtype"] = neff::dtype_name(access.dtype);
       }
     };
@@ -320,6 +348,10 @@ std::string NeffEmitter::debug_json() const {
 void NeffEmitter::add_constants(tools::NeffMembers& members) const {
   for (const BufferInfo& buffer : program_.buffers_) {
     if (buffer.kind != BufferKind::kConstant) continue;
+    if (compresses_constants()) {
+      members[kDirectory + constant_file(buffer)] = streams_of(buffer.contents);
+      continue;
+    }
     tools::NpyArray array;
     array.type = numpy_type(buffer.dtype);
     array.shape = buffer.shape;

@@ -83,7 +83,8 @@ class NeffEmitter {
   std::string debug_json() const;
   boost::json::array collectives_json() const;
   void add_constants(tools::NeffMembers& members) const;
-  static std::string constant_file(const BufferInfo& buffer);
+  bool compresses_constants() const;
+  std::string constant_file(const BufferInfo& buffer) const;
   std::string variable_name(int32_t buffer) const;
 
   // The meeting of all engines at a loop whose rounds the device decides.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The transfers of Program: prepared ones, which a trigger starts, and those that Pool generates.
 #include "hw/address_map.h"
+#include "hw/udma.h"
 #include "tools/compiler/program_builder/program.h"
 
 namespace neuron::builder {
@@ -98,6 +99,8 @@ void Program::transfer(unsigned engine, const Side& to, const std::vector<Side>&
   const auto target = memory_side(to, true);
   if (!target) return;
   const bool copies = options.operation == NEURON_DMA_COPY;
+  const bool recodes =
+      options.operation == NEURON_DMA_COMPRESS || options.operation == NEURON_DMA_DECOMPRESS;
   const uint64_t wanted = target->bytes() / (copies ? 1 : isa::dtype_bytes(dtype_of(to)));
   Transfer entry;
   Schedule::Item item;
@@ -105,7 +108,7 @@ void Program::transfer(unsigned engine, const Side& to, const std::vector<Side>&
     const auto source = memory_side(side, false);
     if (!source) return;
     const uint64_t given = source->bytes() / (copies ? 1 : isa::dtype_bytes(dtype_of(side)));
-    if (given != wanted) {
+    if (given != wanted && !recodes) {
       const char* unit = copies ? "bytes" : "elements";
       fail(runtime::fail(NRT_INVALID, "a transfer moves {} {} to {} {}; expected equally many",
                          given, unit, wanted, unit));

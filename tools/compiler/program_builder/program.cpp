@@ -180,10 +180,12 @@ void Program::raw(Engine engine, isa::Instruction instruction) {
   schedule_.add(std::move(item));
 }
 
-Result<std::vector<uint8_t>> Program::build() {
+Result<std::vector<uint8_t>> Program::build(ConstantStorage constants) {
+  constant_storage_ = constants;
   if (ok()) schedule_.finish();
   if (!ok()) return *schedule_.journal().error();
   if (second_ != nullptr) {
+    second_->constant_storage_ = constants;
     if (second_->ok()) second_->schedule_.finish();
     if (!second_->ok()) return *second_->schedule_.journal().error();
   }

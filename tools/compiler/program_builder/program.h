@@ -44,6 +44,9 @@ struct Side {
   BufferAccess in_memory;
 };
 
+// How a file holds the constants of its program.
+enum class ConstantStorage : uint8_t { kPlain, kCompressed };
+
 struct IndirectOptions {
   bool accumulate = false;  // Adds to the destination
   bool skip = false;        // Rows out of bounds are left; else a fault
@@ -113,7 +116,10 @@ class Program : public EngineOperations {
   void dma(Engine owner, const TileAccess& to, const BufferAccess& from);
   void dma(Engine owner, const BufferAccess& to, const TileAccess& from);
   void dma(Engine owner, const BufferAccess& to, const BufferAccess& from);
-  // Equal numbers of elements of up to 16 sources.
+  // Equal numbers of elements of up to 16 sources. NEURON_DMA_COMPRESS makes one compressed stream
+  // (hw/compressed_stream.h) of all bytes of one source, with zeros behind it;
+  // NEURON_DMA_DECOMPRESS takes the content, as long as `to`, of the stream that the source begins
+  // with. Each side of these has at most 1048575 bytes, in at most 64 contiguous runs.
   void dma_compute(Engine owner, const Side& to, const std::vector<Side>& from,
                    const ComputeOptions& options);
   // Pool writes the descriptors itself. In HBM: constants and temporaries only.
@@ -158,7 +164,8 @@ class Program : public EngineOperations {
   };
   Parts parts() { return {schedule_, sbuf_, psum_}; }
   // Returns the file. Ends the program: waits for all transfers and returns from every engine.
-  runtime::Result<std::vector<uint8_t>> build();
+  // A file may store the constants compressed; its programs find the same bytes.
+  runtime::Result<std::vector<uint8_t>> build(ConstantStorage constants = ConstantStorage::kPlain);
 
  private:
   friend class NeffEmitter;
@@ -187,6 +194,7 @@ class Program : public EngineOperations {
   OnChipAllocator psum_;
   Schedule schedule_;
   uint32_t physical_cores_ = 1;
+  ConstantStorage constant_storage_ = ConstantStorage::kPlain;
   Program* second_ = nullptr;
   Rounding rounding_ = Rounding::kCoreMode;
 };

@@ -37,7 +37,8 @@ struct TileInfo {
   uint8_t dtype = NEURON_DTYPE_NONE;
 };
 
-// The computation of a transfer; operations are numbers of enum neuron_dma_operation.
+// The computation of a transfer; operations are numbers of enum neuron_dma_operation, and the two
+// of hw/udma.h that recode.
 struct ComputeOptions {
   uint8_t operation = NEURON_DMA_CAST;
   float scale = 1;     // fma

@@ -224,6 +224,8 @@ const Fault kDefinitionFaults[] = {
      "sg00/def.json: var.w.size: found 44, but sg00/w.npy holds 48 bytes of data"},
     {"sg00/w.npy", "'<f4'", "'>f4'",
      "sg00/def.json: var.w.file_name: sg00/w.npy: .npy type is \">f4\""},
+    {"sg00/def.json", "\"file_name\": \"w.npy\"", R"("file_name": "w.npy", "encoding": "streams")",
+     "sg00/def.json: var.w.encoding: sg00/w.npy is an array; expected a file of streams alone"},
     {"sg00/def.json", "\"referenced_var_id\": 5", "\"referenced_var_id\": 77",
      "sg00/def.json: var.p: no variable has the id 77"},
     {"sg00/def.json", "\"referenced_var_id\": 5", "\"referenced_var_id\": 9",

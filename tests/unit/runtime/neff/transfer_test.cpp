@@ -60,6 +60,19 @@ TEST(Transfer, GivesEachSourceOfAnFmaItsScale) {
             1);
 }
 
+TEST(Transfer, CompressesAndDecompressesBetweenSidesOfAnyLengths) {
+  const std::string sides = R"(, "from": "scratch", "from_sizes": [100], "from_steps": [1],
+      "to": "y")";
+  const DmaTransfer packs = accepted(R"("op": "compress")" + sides);
+  EXPECT_EQ(packs.operation, DmaOperation::kCompress);
+  EXPECT_EQ(packs.from[0].bytes(), 100u);
+  EXPECT_EQ(packs.to.bytes(), 256u);
+  EXPECT_EQ(accepted(R"("op": "decompress")" + sides).operation, DmaOperation::kDecompress);
+  expect_refused(
+      R"("op": "decompress", "to": "y", "from_arr": [)" + source(0) + "," + source(256) + "]",
+      "a decompress of 2 sources, expected one");
+}
+
 TEST(Transfer, TakesConstantsOfThreeTypesAndTheInfinityForNone) {
   const auto constant = [](const std::string& op, const std::string& more) {
     return accepted("\"op\": \"" + op + "\", \"from_arr\": [" + source(0) + "], " + kTo + more);

@@ -24,15 +24,15 @@ struct Entry {
 };
 
 // Variables 0 and 1, one queue on `engines` DMA engines, one transfer of `bytes`.
-RingPlan plan_of(uint64_t bytes, uint32_t engines, bool cast = false) {
+RingPlan plan_of(uint64_t bytes, uint32_t engines,
+                 neff::DmaOperation operation = neff::DmaOperation::kCopy) {
   neff::DmaAccess from;
   from.sizes = {bytes, 1, 1, 1};
   from.offset = 16;
-  if (cast) from.dtype = NEURON_DTYPE_F32;
+  if (operation == neff::DmaOperation::kCast) from.dtype = NEURON_DTYPE_F32;
   neff::DmaAccess to = from;
   to.offset = 32;
-  const neff::Subgraph graph = test::one_transfer(
-      from, to, engines, cast ? neff::DmaOperation::kCast : neff::DmaOperation::kCopy);
+  const neff::Subgraph graph = test::one_transfer(from, to, engines, operation);
   auto plan = RingPlan::build(graph);
   if (!plan) throw std::runtime_error(plan.error().sentence);
   return std::move(*plan);
@@ -88,7 +88,8 @@ TEST(DescriptorRings, WritesALengthOf64KiBAsZero) {
 
 TEST(DescriptorRings, MarksMetadataAndTheOperationOfAComputePacket) {
   FakeMachine machine;
-  const auto set = DescriptorRings::create(*machine.device, 0, plan_of(512, 1, true), kAddresses);
+  const auto set = DescriptorRings::create(*machine.device, 0,
+                                           plan_of(512, 1, neff::DmaOperation::kCast), kAddresses);
   ASSERT_TRUE(set) << set.error().sentence;
   const auto* sources =
       reinterpret_cast<const Descriptor*>(machine.state.memory.at(0x10).bytes.get());
@@ -99,6 +100,20 @@ TEST(DescriptorRings, MarksMetadataAndTheOperationOfAComputePacket) {
             static_cast<uint32_t>(NEURON_META_OP_COMPUTE));
   EXPECT_EQ(sources[1].meta >> NEURON_META_TYPE_SHIFT & 7, static_cast<uint32_t>(NEURON_DMA_CAST));
   EXPECT_NE(sources[1].control & NEURON_DESC_LAST, 0u);
+}
+
+TEST(DescriptorRings, MarksThePacketThatDecompresses) {
+  FakeMachine machine;
+  const auto set = DescriptorRings::create(
+      *machine.device, 0, plan_of(512, 1, neff::DmaOperation::kDecompress), kAddresses);
+  ASSERT_TRUE(set) << set.error().sentence;
+  const auto* sources =
+      reinterpret_cast<const Descriptor*>(machine.state.memory.at(0x10).bytes.get());
+  EXPECT_EQ(sources[0].meta, static_cast<uint32_t>(NEURON_DMA_DECOMPRESS));
+  EXPECT_EQ(sources[0].address, 512u) << "bytes of the result";
+  EXPECT_EQ(sources[1].meta >> NEURON_META_OP_SHIFT & 7,
+            static_cast<uint32_t>(NEURON_META_OP_RECODE));
+  EXPECT_EQ(sources[1].meta >> NEURON_META_TYPE_SHIFT & 7, 1u);
 }
 
 TEST(DescriptorRings, HasATableThatPointsBothSidesOfEachQueueToTheirRings) {

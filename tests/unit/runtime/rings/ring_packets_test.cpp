@@ -266,5 +266,30 @@ TEST(RingPackets, ATransposeOntoPartitionsIsCutIntoBlocksOfBothSides) {
   expect_transposed(t, 16);
 }
 
+TEST(RingPackets, WhatDecompressesIsOnePacketWhoseMetadataHasTheBytesOfTheResult) {
+  DmaTransfer t;  // 70000 bytes of streams in HBM to 64 rows of 4096
+  t.operation = DmaOperation::kDecompress;
+  t.from = {side(0, NEURON_DTYPE_U8, {70'000, 1, 1, 1}, {1, 0, 0, 0}, 16)};
+  t.to = side(1, NEURON_DTYPE_U8, {4096, 64, 1, 1}, {1, 0x40000, 0, 0});
+  const auto list = cut_into_packets(t, 16, 1u << 22);
+  ASSERT_TRUE(list) << list.error().sentence;
+  ASSERT_EQ(list->ends.size(), 1u);
+  ASSERT_EQ(list->m2s.size(), 3u);
+  EXPECT_EQ(list->m2s[0].base, RingDescriptor::kMetadata);
+  EXPECT_EQ(list->m2s[0].length, static_cast<uint32_t>(NEURON_DMA_DECOMPRESS));
+  EXPECT_EQ(list->m2s[0].offset, 4096u * 64);
+  EXPECT_TRUE(list->m2s[0].first);
+  EXPECT_EQ(list->m2s[1].length, 65'536u);
+  EXPECT_EQ(list->m2s[2].offset, 16u + 65'536);
+  EXPECT_EQ(list->m2s[2].length, 70'000u - 65'536);
+  EXPECT_EQ(list->m2s[2].operation, NEURON_DMA_DECOMPRESS);
+  EXPECT_TRUE(list->m2s[2].last);
+  EXPECT_EQ(list->s2m.size(), 64u);
+  t.to.sizes[1] = 65;
+  EXPECT_EQ(cut_into_packets(t, 16, 1u << 22).error().status, NRT_RESOURCE) << "a row too many";
+  t.to = side(1, NEURON_DTYPE_U8, {NEURON_UDMA_MAX_PACKET_BYTES + 1, 1, 1, 1}, {1, 0, 0, 0});
+  EXPECT_FALSE(cut_into_packets(t, 16, 1u << 22)) << "a byte too many";
+}
+
 }  // namespace
 }  // namespace neuron::runtime

@@ -108,6 +108,10 @@ TEST(Assembler, EveryKindOfVariableAndTransferComesBackFromTheFile) {
 .member "sg00/raw.dat" base64 <<END
 AAEC
 END
+.var packed : u8 [4] file, file="packed.dat", encoding=streams
+.member "sg00/packed.dat" base64 <<END
+iU5TMQQAAAAEAACA9IwwKQECAwQ=
+END
 .var shared : virtual, size=512, backing=1024, fabric=alt
 .var scratch : f32 [128, 32] tmp-buf
 .var p : pointer, to=later
@@ -125,6 +129,8 @@ END
 .dma 5 : x + 16 f32 [64] -> scratch + 8 bf16 [32], queue=q, op=cast, function=f
 .dma 6 : x -> scratch [2048], queue=q, function=main, remote=[33, 34]
 .dma 7 : x -> scratch [2048], queue=many, instance="b c"
+.dma 8 : x [2048] -> scratch [2064], queue=q, op=compress
+.dma 9 : scratch [2064] -> scratch + 4096 [2048], queue=q, op=decompress
 .line 7 "kernel.py" 12:3
 main:
   dma_trigger 0
@@ -153,9 +159,11 @@ END
         "list=[later, w]", ".sem stored = 100", "instances=[a, \"b c\"]", "ring=128",
         "x f32 [2048] * 0.5, scratch f32 [2048] * 3 -> scratch f32 [2048], queue=q, op=fma, "
         "scale=2",
-        "constant=-1.5", "shape=[1, 16, 32, 1], element=4", "function=f", "function=main",
-        "dma_trigger load_x_1", "wait(loaded >= 16, e3 == 1)  @7", ".entry f function",
-        ".var x : f32 [128, 4] input"}) {
+        ".var packed : file, size=4, file=\"packed.dat\", encoding=streams",
+        "x [2048] -> scratch [2064], queue=q, op=compress",
+        "scratch [2064] -> scratch + 0x1000 [2048], queue=q, op=decompress", "constant=-1.5",
+        "shape=[1, 16, 32, 1], element=4", "function=f", "function=main", "dma_trigger load_x_1",
+        "wait(loaded >= 16, e3 == 1)  @7", ".entry f function", ".var x : f32 [128, 4] input"}) {
     EXPECT_THAT(shown->text, HasSubstr(part));
   }
   const Assembled second = assemble(shown->text, {});
