@@ -131,6 +131,26 @@ int complain(Outcome outcome, const std::string& sentence) {
   return static_cast<int>(outcome);
 }
 
+// The newest come first, and each further answer has older ones; an older daemon sends one answer.
+int print_writes(const std::string& path, control::Request& request, control::Response& response) {
+  std::string lines;
+  uint32_t shown = 0;
+  // bounded: every answer but the last has a line, and a ring holds few thousand
+  while (true) {
+    std::string answer;
+    for (const std::string& line : response.writes()) answer += line + "\n";
+    lines.insert(0, answer);
+    shown += static_cast<uint32_t>(response.writes_size());
+    if (response.writes_left() == 0 || response.writes_size() == 0) break;
+    request.mutable_writes()->set_skip(shown);
+    std::string error;
+    response.Clear();
+    const Outcome outcome = neuron::emulatorctl::ask(path, request, response, error);
+    if (outcome != Outcome::kDone) return complain(outcome, error);
+  }
+  return neuron::tools::print_output(kProgram, lines) ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -166,11 +186,7 @@ int main(int argc, char** argv) {
   control::Response response;
   const Outcome outcome = neuron::emulatorctl::ask(path, request, response, error);
   if (outcome != Outcome::kDone) return complain(outcome, error);
-  if (request.has_writes()) {
-    std::string lines;
-    for (const std::string& line : response.writes()) lines += line + "\n";
-    return neuron::tools::print_output(kProgram, lines) ? 0 : 1;
-  }
+  if (request.has_writes()) return print_writes(path, request, response);
   if (!request.has_status()) return 0;
   const neuron::tools::Format format = options.json ? neuron::tools::Format::kJson : options.format;
   const std::string text = neuron::emulatorctl::status_as(format, response.status());

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "driver/emulator/transport/control/control.pb.h"
 #include "driver/emulator/transport/control/control_handler.h"
 
 namespace neuron::transport {
@@ -26,6 +27,7 @@ using Protocol = asio::generic::seq_packet_protocol;
 using Error = boost::system::error_code;
 
 constexpr size_t kMostClients = 16;
+constexpr size_t kAlwaysFits = 1024;
 constexpr auto kPatience = std::chrono::seconds(10);     // with a client that says nothing
 constexpr auto kPause = std::chrono::milliseconds(100);  // when no descriptor is left
 
@@ -88,6 +90,11 @@ class Server final : public ControlServer {
       ::close(fd);
       return;
     }
+    // A packet must fit the buffer. Without a privilege the kernel gives less (net.core.wmem_max).
+    const int room = static_cast<int>(kMostControlBytes);
+    if (::setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) != 0) {
+      (void)::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+    }
     const Place place = clients_.emplace(clients_.end(), io_);
     Error failure;
     place->socket.assign(Protocol(AF_UNIX, 0), fd, failure);
@@ -140,11 +147,23 @@ class Server final : public ControlServer {
   }
   void send(Place place) {
     watch(place);
-    place->socket.async_send(asio::buffer(place->answer), 0,
-                             [this, place](const Error& failure, size_t) {
-                               if (failure) return forget(place);
-                               serve(place, [&] { receive(place); });
-                             });
+    place->socket.async_send(
+        asio::buffer(place->answer), 0, [this, place](const Error& failure, size_t) {
+          if (failure == asio::error::message_size && place->answer.size() > kAlwaysFits) {
+            return serve(place, [&] { refuse(place); });
+          }
+          if (failure) return forget(place);
+          serve(place, [&] { receive(place); });
+        });
+  }
+
+  void refuse(Place place) {
+    control::Response response;
+    response.set_error(EMSGSIZE);
+    response.set_message("the answer has " + std::to_string(place->answer.size()) +
+                         " bytes, more than a socket of the daemon's user takes");
+    place->answer = response.SerializeAsString();
+    send(place);
   }
 
   asio::io_context io_{1};

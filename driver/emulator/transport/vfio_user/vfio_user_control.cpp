@@ -18,6 +18,8 @@ namespace {
 
 constexpr const char* kVersion = "0.1.0";
 constexpr unsigned kEngineLabels = 8;
+// Of one answer about writes. The socket of a user takes packets of some 200 KiB.
+constexpr size_t kMostWritesBytes = size_t{128} << 10;
 
 void fill_device(control::Device& entry, unsigned index, chip::Chip& chip) {
   const chip::FaultStatus faults = chip.faults().status();
@@ -48,6 +50,17 @@ void fill_device(control::Device& entry, unsigned index, chip::Chip& chip) {
     hbm.set_corrected(faults.corrected[i + 1]);
     hbm.set_uncorrected(faults.uncorrected[i + 1]);
   }
+}
+
+void fill_writes(control::Response& response, const std::vector<std::string>& lines, size_t skip) {
+  const size_t end = lines.size() - std::min(skip, lines.size());
+  size_t begin = end;
+  size_t bytes = 0;
+  while (begin > 0 && bytes + lines[begin - 1].size() <= kMostWritesBytes) {
+    bytes += lines[--begin].size();
+  }
+  for (size_t i = begin; i < end; ++i) response.add_writes(lines[i]);
+  response.set_writes_left(static_cast<uint32_t>(begin));
 }
 
 }  // namespace
@@ -119,7 +132,7 @@ int VfioUserControl::act(const control::Request& request, control::Response& res
     case control::Request::kWrites: {
       const unsigned function = request.writes().device();
       if (const int error = check_function(function, why); error != 0) return error;
-      for (const std::string& line : server_.host_writes(function)) response.add_writes(line);
+      fill_writes(response, server_.host_writes(function), request.writes().skip());
       return 0;
     }
     case control::Request::COMMAND_NOT_SET:

@@ -201,6 +201,24 @@ TEST_F(ControlSocket, SeveralClientsAskSeveralTimes) {
   ::close(second);
 }
 
+TEST_F(ControlSocket, AnAnswerThatASocketDoesNotTakeIsRefusedInASentence) {
+  std::string error;
+  const std::string path = control_path(folder_.path("large"));
+  const std::unique_ptr<Listener> listener = Listener::open(path, "control channel", error);
+  ASSERT_NE(listener, nullptr) << error;
+  // Whatever the process may do, 16 MiB are more than a packet of anybody's.
+  const std::unique_ptr<ControlServer> large = ControlServer::start(
+      listener->release(), [](std::string_view) { return std::string(size_t{16} << 20, 'x'); },
+      error);
+  ASSERT_NE(large, nullptr) << error;
+  path_ = path;
+  const int fd = connect();
+  const control::Response response = exchange(fd, "any");
+  EXPECT_EQ(response.error(), EMSGSIZE);
+  EXPECT_THAT(response.message(), HasSubstr("the answer has 16777216 bytes"));
+  ::close(fd);
+}
+
 TEST_F(ControlSocket, ClientsThatCannotBeAnsweredForWantOfMemoryKeepNobodyOut) {
   server_.reset();
   listener_.reset();

@@ -28,9 +28,13 @@ class FakeServer final : public VfioUserServer {
     functions_.at(function)->with_chip(use);
   }
   std::vector<std::string> host_writes(unsigned function) const override {
-    return {"a write of function " + std::to_string(function), "another"};
+    std::vector<std::string> lines = {"a write of function " + std::to_string(function)};
+    while (lines.size() < written) lines.emplace_back(120, 'w');
+    lines.emplace_back("another");
+    return lines;
   }
   std::string statistics() const override { return {}; }
+  size_t written = 1;  // besides the newest
   uint32_t identity(unsigned function) {
     uint32_t value = 0;
     functions_[function]->read(wire::kConfigRegion, 0,
@@ -141,6 +145,29 @@ TEST_F(VfioUserControlTest, TellsWhatAFunctionHasWrittenIntoItsGuest) {
   EXPECT_EQ(response.writes(0), "a write of function 1");
   request.mutable_writes()->set_device(2);
   EXPECT_EQ(ask(request).error(), ENODEV);
+}
+
+TEST_F(VfioUserControlTest, TellsOfAsManyWritesAsAUsersSocketTakesAndThenOfOlderOnes) {
+  constexpr size_t kUsersSocket = 200'000;
+  server.written = 4096;
+  control::Request request;
+  request.mutable_writes()->set_device(1);
+  size_t shown = 0;
+  control::Response response = ask(request);
+  EXPECT_EQ(response.writes(response.writes_size() - 1), "another");
+  // bounded: every answer has a line
+  while (true) {
+    ASSERT_GT(response.writes_size(), 0);
+    EXPECT_LT(response.ByteSizeLong(), kUsersSocket);
+    shown += static_cast<size_t>(response.writes_size());
+    EXPECT_EQ(response.writes_left(), server.written + 1 - shown);
+    if (response.writes_left() == 0) break;
+    request.mutable_writes()->set_skip(static_cast<uint32_t>(shown));
+    response = ask(request);
+  }
+  EXPECT_EQ(response.writes(0), "a write of function 1");
+  request.mutable_writes()->set_skip(UINT32_MAX);
+  EXPECT_EQ(ask(request).writes_size(), 0);
 }
 
 TEST_F(VfioUserControlTest, AnswersWhatIsNoRequest) {
