@@ -393,7 +393,7 @@ const Broken kBroken[] = {
     {"ReservedHigh", [](Ring& r) { r[0][0] |= 1ull << 58; }, "reserved bit"},
     {"MetadataIsLast", [](Ring& r) { r[0][0] |= NEURON_DESC_LAST; }, "reserved bit"},
     {"OperationZero", [](Ring& r) { set_operation(r, 0); }, "the operation in the metadata"},
-    {"OperationEight", [](Ring& r) { set_operation(r, 8); }, "the operation in the metadata"},
+    {"OperationTen", [](Ring& r) { set_operation(r, 10); }, "the operation in the metadata"},
     {"TypeNone", [](Ring& r) { r[0][0] &= ~kFromMask; }, "a type in the metadata"},
     {"TypeOfGeneration4",
      [](Ring& r) { r[0][0] = (r[0][0] & ~kToMask) | uint64_t{NEURON_DTYPE_F8E4FN} << 42; },
@@ -438,8 +438,8 @@ const Broken kBroken[] = {
     {"TypeOfData", [](Ring& r) { r[1][0] ^= 1ull << 52; }, "the type in meta control"},
     {"CopyInside",
      [](Ring& r) { r[1][0] = (r[1][0] & 0xFFFFFFFF) | uint64_t{NEURON_META_DEFAULT} << 32; },
-     "something other than compute"},
-    {"Checksum", [](Ring& r) { r[1][0] |= 1ull << (32 + 14); }, "something other than compute"},
+     "asks for something else"},
+    {"Checksum", [](Ring& r) { r[1][0] |= 1ull << (32 + 14); }, "asks for something else"},
     {"DataWithoutMetadata",
      [](Ring& r) {
        r = {r[1], r[3]};
