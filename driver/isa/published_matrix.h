@@ -19,8 +19,9 @@ struct MatrixShape {
   uint64_t rows, depth, columns;
 };
 
-// Operations per picosecond of one core, where a multiplication and an addition are two. Inferentia1
-// (architecture page): a chip of four cores does 64 TFLOPS of fp16 and bf16 and 128 TOPS of int8.
+// Operations per picosecond of one core, where a multiplication and an addition are two.
+// Inferentia1 (architecture page): a chip of four cores does 64 TFLOPS of fp16 and bf16 and 128
+// TOPS of int8.
 constexpr uint64_t published_matrix_rate(unsigned generation, uint8_t dtype) {
   if (generation != 1) return 0;
   if (dtype == NEURON_DTYPE_BF16 || dtype == NEURON_DTYPE_F16) return 16;

@@ -73,7 +73,8 @@ constexpr bool ascending(std::span<const AddressRegion> regions) {
   }
   return true;
 }
-static_assert(ascending(kRegionsV1) && ascending(kRegionsV2) && ascending(kRegionsV3) && ascending(kRegionsV4));
+static_assert(ascending(kRegionsV1) && ascending(kRegionsV2) && ascending(kRegionsV3) &&
+              ascending(kRegionsV4));
 
 constexpr uint64_t window_v2(uint32_t core) { return NEURON_V2_CORE_WINDOW(core); }
 

@@ -42,12 +42,18 @@ bool is_inferentia1() {
 }
 
 // Of a chip that runs no programs: what its published rate gives, and nothing measured.
-std::vector<boost::json::value> published_row(const std::string& name, uint8_t dtype, unsigned size) {
+std::vector<boost::json::value> published_row(const std::string& name, uint8_t dtype,
+                                              unsigned size) {
   const auto time = isa::published_matrix_time(1, dtype, {size, size, size});
   if (!time) return {boost::json::string(name), size, nullptr, nullptr, nullptr, nullptr, nullptr};
   const double seconds = static_cast<double>(*time) * 1e-12;
-  return {boost::json::string(name), size, seconds * 1e6, teraflops(size, seconds),
-          nullptr, nullptr, nullptr};
+  return {boost::json::string(name),
+          size,
+          seconds * 1e6,
+          teraflops(size, seconds),
+          nullptr,
+          nullptr,
+          nullptr};
 }
 
 }  // namespace
@@ -90,9 +96,8 @@ Result<tools::Records> run_matmul(const Session& session, const MatmulOptions& o
                               ? 100.0 * static_cast<double>(report.engines[0].busy_ps) /
                                     static_cast<double>(report.device_ps)
                               : 0.0;
-      records.rows.push_back({boost::json::value(name), size, device * 1e6,
-                              teraflops(size, device), busy, host_seconds * 1e6,
-                              teraflops(size, host_seconds)});
+      records.rows.push_back({boost::json::value(name), size, device * 1e6, teraflops(size, device),
+                              busy, host_seconds * 1e6, teraflops(size, host_seconds)});
     }
   }
   return records;

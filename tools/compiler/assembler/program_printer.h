@@ -16,9 +16,8 @@ namespace neuron::assembler {
 using Remarks = std::map<std::string, std::string>;
 
 // .sem, .var, .queue; inputs and outputs with their tensors if these follow the variables.
-std::string declarations_text(const neff::Model& model, uint32_t subgraph,
-                              const SubgraphFiles& files, bool tensors_with_variables,
-                              const Remarks& remarks);
+std::string declarations_text(const neff::Model& model, uint32_t index, const SubgraphFiles& files,
+                              bool tensors_with_variables, const Remarks& remarks);
 // True if every tensor can be declared with its variable, in this order.
 bool tensors_follow_variables(const neff::Model& model);
 // .input and .output, if they do not.
