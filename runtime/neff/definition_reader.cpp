@@ -15,7 +15,6 @@
 
 namespace neuron::neff {
 
-using runtime::fail;
 using runtime::Result;
 
 namespace {
