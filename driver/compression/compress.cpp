@@ -10,7 +10,6 @@
 namespace neuron::compression {
 namespace {
 
-constexpr size_t kLeastMatch = 4;
 constexpr size_t kMostDistance = 0xFFFF;
 constexpr unsigned kHashBits = 14;
 // Other readers of the block format copy in larger units and rely on this room at the end.
@@ -67,7 +66,7 @@ class Compressor {
 
   size_t match_length(size_t from, size_t at) const {
     const size_t end = content_.size() - kLastLiterals;
-    size_t length = kLeastMatch;
+    size_t length = NEURON_STREAM_LEAST_MATCH;
     while (at + length < end && content_[from + length] == content_[at + length]) ++length;
     return length;
   }
@@ -75,7 +74,7 @@ class Compressor {
   // The literals from done_ to `end`, and a match of `length` bytes behind them; 0: none, the end.
   bool sequence(size_t end, size_t length, size_t distance) {
     const size_t literals = end - done_;
-    const size_t beyond = length == 0 ? 0 : length - kLeastMatch;
+    const size_t beyond = length == 0 ? 0 : length - NEURON_STREAM_LEAST_MATCH;
     out_.push_back(
         static_cast<uint8_t>(std::min<size_t>(literals, 15) << 4 | std::min<size_t>(beyond, 15)));
     extend(literals);

@@ -7,8 +7,6 @@
 namespace neuron::compression {
 namespace {
 
-constexpr size_t kLeastMatch = 4;
-
 uint32_t field(std::span<const uint8_t> stream, size_t offset) {
   uint32_t word;
   std::memcpy(&word, &stream[offset], sizeof word);
@@ -69,7 +67,7 @@ class Sequences {
     at_ += 2;
     size_t length = 0;
     if (!extend(number, length)) return "the body ends inside the length of a match";
-    length += kLeastMatch;
+    length += NEURON_STREAM_LEAST_MATCH;
     if (length > content_.size() - written_) {
       return "a match is longer than the header says that the content has left";
     }

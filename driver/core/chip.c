@@ -233,6 +233,22 @@ static const uint8_t v3_core_pairs[4][4] = {
 
 /* ---- the table ---- */
 
+/* What generations 1 and 2 have in common, a field a line. */
+/* clang-format off */
+#define CHIP_OF_ONE_DIE \
+	.carve_out = NEURON_V2_HBM_CARVE_OUT, \
+	.bar0_bytes = NEURON_V2_BAR0_SIZE, \
+	.misc_ram = NEURON_V2_MISC_RAM, \
+	.sim_reset = NEURON_V2_SIM_RESET, \
+	.max_interface = 7, \
+	.bar0_device_base = NEURON_V2_BAR0_DEVICE_BASE, \
+	.pe_stride = 0x40, \
+	.copy_cores = 1, \
+	.copy_ms = 40, \
+	.reset_seconds = 120, \
+	.power_dies = 1
+/* clang-format on */
+
 const struct nd_chip nd_chip_v1 = {
     .generation = 1,
     .map = &v1_map,
@@ -241,21 +257,11 @@ const struct nd_chip nd_chip_v1 = {
     .hbms = NEURON_V1_DRAM_COUNT,
     .hbm_bytes = NEURON_V1_DRAM_SIZE,
     .hbm_window = NEURON_V1_DRAM_SIZE,
-    .carve_out = NEURON_V2_HBM_CARVE_OUT,
-    .bar0_bytes = NEURON_V2_BAR0_SIZE,
     .bar4_bytes = 8 * GIB,
     .host_base = NEURON_V1_HOST_BASE,
     .route_mask = ~(NEURON_V1_HOST_BASE - 1),
-    .misc_ram = NEURON_V2_MISC_RAM,
-    .sim_reset = NEURON_V2_SIM_RESET,
     .min_interface = 2,
-    .max_interface = 7,
-    .bar0_device_base = NEURON_V2_BAR0_DEVICE_BASE,
-    .pe_stride = 0x40,
-    .copy_cores = 1,
-    .copy_ms = 40,
-    .reset_seconds = 120,
-    .power_dies = 1,
+    CHIP_OF_ONE_DIE,
 };
 
 const struct nd_chip nd_chip_v2 = {
@@ -268,24 +274,14 @@ const struct nd_chip nd_chip_v2 = {
     .hbms = NEURON_V2_HBM_COUNT,
     .hbm_bytes = NEURON_V2_HBM_SIZE,
     .hbm_window = NEURON_V2_HBM_SIZE,
-    .carve_out = NEURON_V2_HBM_CARVE_OUT,
-    .bar0_bytes = NEURON_V2_BAR0_SIZE,
     .bar4_bytes = 32 * GIB,
     .host_base = NEURON_V2_HOST_BASE,
     .route_mask = NEURON_V2_ROUTE_MASK,
-    .misc_ram = NEURON_V2_MISC_RAM,
-    .sim_reset = NEURON_V2_SIM_RESET,
     .min_interface = 5,
-    .max_interface = 7,
-    .bar0_device_base = NEURON_V2_BAR0_DEVICE_BASE,
-    .pe_stride = 0x40,
-    .copy_cores = 1,
     .fetch_engines = 0x7FF, /* 0 to 10 */
     .engine_defaults = 0,
     .reset = {{8, 3}}, /* CC cores */
-    .copy_ms = 40,
-    .reset_seconds = 120,
-    .power_dies = 1,
+    CHIP_OF_ONE_DIE,
 };
 
 /* What generations 3 and 4 have in common, a field a line. */

@@ -17,6 +17,7 @@
 #define HW_COMPRESSED_STREAM_H
 
 #define NEURON_STREAM_HEADER_BYTES 16
+#define NEURON_STREAM_LEAST_MATCH 4
 #define NEURON_STREAM_OFF_MAGIC 0    /* u32 */
 #define NEURON_STREAM_OFF_CONTENT 4  /* u32: bytes of the content, 1 to NEURON_STREAM_MAX_CONTENT */
 #define NEURON_STREAM_OFF_BODY 8     /* 30:0 bytes of the body, 31 it is the content itself */

@@ -89,6 +89,7 @@ constexpr ChipTable kV1 = {
     .logical_cores = 1,
     .families = "inf1",
     .family = NRT_INSTANCE_INF1,
+    .has_programs = false,
     .has_core_map = false,
     .regions = kRegionsV1,
     .window_bar0 = window_v2,

@@ -29,7 +29,8 @@ struct ChipTable {
   uint32_t logical_cores;  // physical cores of a virtual one, unless the environment asks for fewer
   const char* families;    // instance families, for sentences
   uint32_t family;         // nrt_instance_family_t of a host that does not say its type
-  bool has_core_map;       // its driver says which physical core a counted one is
+  bool has_programs = true;                // its instruction set is public
+  bool has_core_map;                       // its driver says which physical core a counted one is
   std::span<const AddressRegion> regions;  // ascending
   uint64_t (*window_bar0)(uint32_t core);
   uint64_t (*window)(uint32_t core);             // the same place as the device addresses it

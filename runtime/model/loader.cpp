@@ -350,7 +350,7 @@ class Loader {
 
 Result<LoadedModel::Source> LoadedModel::read(const ReadOptions& options, const Core& core,
                                               neff::Bytes file) {
-  if (core.device().generation() == 1) {
+  if (!core.device().chip().has_programs) {
     return fail(NRT_UNSUPPORTED_NEFF_VERSION,
                 "device {} is an Inferentia1, whose instruction set is not public: no program can "
                 "be made or loaded for it here; use another instance type, such as "

@@ -186,13 +186,17 @@ class Input {
   size_t left_;
 };
 
+void put_descriptor(FuzzMachine& machine, uint64_t address, uint64_t low, uint64_t high) {
+  std::byte* to = machine.bus.direct(address, 16);
+  if (to == nullptr) return;
+  std::memcpy(to, &low, 8);
+  std::memcpy(to + 8, &high, 8);
+}
+
 // A compute packet that is nearly right, from `slot` of a queue's rings on.
 void put_compute(FuzzMachine& machine, Input& input, uint64_t m2s, uint64_t s2m, uint32_t slot) {
   const auto put = [&](uint64_t ring, uint32_t at, uint64_t low, uint64_t high) {
-    std::byte* to = machine.bus.direct(ring + 16 * (at & 31), 16);
-    if (to == nullptr) return;
-    std::memcpy(to, &low, 8);
-    std::memcpy(to + 8, &high, 8);
+    put_descriptor(machine, ring + 16 * (at & 31), low, high);
   };
   const uint32_t shape = input.take<uint32_t>();
   const uint64_t operation = shape & 7;
@@ -230,10 +234,7 @@ void put_compute(FuzzMachine& machine, Input& input, uint64_t m2s, uint64_t s2m,
 // from `slot` of a queue's rings on.
 void put_recode(FuzzMachine& machine, Input& input, uint64_t m2s, uint64_t s2m, uint32_t slot) {
   const auto put = [&](uint64_t ring, uint32_t at, uint64_t low, uint64_t high) {
-    std::byte* to = machine.bus.direct(ring + 16 * (at & 31), 16);
-    if (to == nullptr) return;
-    std::memcpy(to, &low, 8);
-    std::memcpy(to + 8, &high, 8);
+    put_descriptor(machine, ring + 16 * (at & 31), low, high);
   };
   const uint32_t shape = input.take<uint32_t>();
   const bool compresses = (shape & 1) != 0;

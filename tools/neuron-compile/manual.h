@@ -45,8 +45,8 @@ call. The package neuron-cc-compat has the link neuronx-cc.)"},
            {"CHECK",
             R"(With `--check`, the program is executed with made-up inputs and compared with a reference that computes
 in double and exact whole numbers: within 1e-7 + 0.001 |x| of each element x, or within 2e-6 of the largest
-(sixteen units of the last place of f32), and with rounded operands within 2 % of it. It needs a device, which may be emulated. It prints the model time that the program
-took beside the one that was predicted.)"}},
+(sixteen units of the last place of f32), and with rounded operands within 2 % of it. It needs a device, which
+may be emulated. It prints the model time that the program took beside the one that was predicted.)"}},
       .exit_statuses = {tools::kDoneStatus,
                         {1, "a file cannot be read or written, or the program cannot be built"},
                         tools::kUsageStatus,

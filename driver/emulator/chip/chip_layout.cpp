@@ -6,10 +6,6 @@ namespace {
 
 constexpr RegisterPiece kPiecesV2[] = {{0, NEURON_V2_BAR0_SIZE, NEURON_V2_BAR0_DEVICE_BASE}};
 
-uint64_t core_address_v2(unsigned core) {
-  return NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(core);
-}
-
 constexpr unsigned kDies = 2;
 constexpr unsigned kSengs = 4;
 constexpr auto kPiecesV3 = [] {
@@ -104,99 +100,93 @@ constexpr ChipLayout two_dies(unsigned generation, uint64_t hbm_bytes) {
   };
 }
 
+constexpr ChipLayout of_generation_2() {
+  return {
+      .generation = 2,
+      .cores = NEURON_V2_CORES,
+      .cores_per_host_engine = 1,
+      .topsps = NEURON_V2_TOPSPS,
+      .topsps_per_core = 3,
+      .dma_engines = NEURON_V2_DMA_ENGINES,
+      .first_host_engine = 32,
+      .hbms = NEURON_V2_HBM_COUNT,
+      .hbm_bytes = NEURON_V2_HBM_SIZE,
+      .hbm_window = NEURON_V2_HBM_SIZE,
+      .hbm_base = {0, NEURON_V2_HBM_STRIDE},
+      .bar0_bytes = NEURON_V2_BAR0_SIZE,
+      .core_windows = 0,
+      .misc_ram = NEURON_V2_MISC_RAM,
+      .simulation_reset = NEURON_V2_SIM_RESET,
+      .host_base = NEURON_V2_HOST_BASE,
+      .host_mask = ~(NEURON_V2_HOST_SIZE - 1),
+      .host_bytes = NEURON_V2_HOST_SIZE,
+      .routed_bits = NEURON_V2_PEER_BIT,
+      .peer_bit = NEURON_V2_PEER_BIT,
+      .peer_local = NEURON_V2_PEER_LOCAL,
+      .neighbour_local = NEURON_V2_PEER_LOCAL,
+      .reset_engines = 0,
+      .reset_topsps = 8,
+      .reset_topsps_per_bit = 1,
+      .simulation_reset_takes_map = false,
+      .simulation_packs_bar4 = false,
+      .register_mask = ~uint64_t{0},
+      .register_base = NEURON_V2_BAR0_DEVICE_BASE,
+      .register_bytes = NEURON_V2_BAR0_SIZE,
+      .core_mask = ~uint64_t{0},
+      .core_base = NEURON_V2_BAR0_DEVICE_BASE,
+      .core_bytes = NEURON_V2_CORES * NEURON_V2_CORE_WINDOW_SIZE,
+      .pieces = kPiecesV2,
+      .stored = {},
+      .core_address =
+          [](unsigned core) {
+            return uint64_t{NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(core)};
+          },
+      .udma = [](unsigned engine) { return uint64_t{NEURON_V2_UDMA(engine)}; },
+      .sdma = [](unsigned engine) { return uint64_t{NEURON_V2_SDMA(engine)}; },
+      .core_notification =
+          [](unsigned core) { return uint64_t{NEURON_V2_CORE_NOTIFICATION(core)}; },
+      .pe_counters = [](unsigned core) { return uint64_t{NEURON_V2_CORE_PE_COUNTERS(core)}; },
+      .topsp_window = [](unsigned topsp) { return uint64_t{NEURON_V2_TOPSP_WINDOW(topsp)}; },
+      .topsp_notification =
+          [](unsigned topsp) { return uint64_t{NEURON_V2_TOPSP_NOTIFICATION(topsp)}; },
+  };
+}
+
+// What is not named here is where generation 2 has it.
+constexpr ChipLayout of_generation_1() {
+  ChipLayout layout = of_generation_2();
+  layout.generation = 1;
+  layout.cores = NEURON_V1_CORES;
+  layout.topsps = 0;
+  layout.topsps_per_core = 0;
+  layout.dma_engines = NEURON_V1_DMA_ENGINES;
+  layout.first_host_engine = NEURON_V1_CORES * kEnginesPerCore;
+  layout.hbms = NEURON_V1_DRAM_COUNT;
+  layout.hbm_bytes = NEURON_V1_DRAM_SIZE;
+  layout.hbm_window = NEURON_V1_DRAM_SIZE;
+  layout.host_base = NEURON_V1_HOST_BASE;
+  layout.host_mask = ~(NEURON_V1_HOST_BASE - 1);
+  layout.host_bytes = NEURON_V1_HOST_BASE;
+  layout.routed_bits = 0;  // chips do not reach each other
+  layout.peer_bit = 0;
+  layout.peer_local = 0;
+  layout.neighbour_local = 0;
+  layout.core_bytes = NEURON_V1_CORES * NEURON_V2_CORE_WINDOW_SIZE;
+  layout.udma = [](unsigned engine) { return uint64_t{NEURON_V1_UDMA(engine)}; };
+  layout.sdma = [](unsigned engine) { return uint64_t{NEURON_V1_SDMA(engine)}; };
+  layout.core_notification = [](unsigned core) {
+    return uint64_t{NEURON_V1_CORE_NOTIFICATION(core)};
+  };
+  layout.pe_counters = [](unsigned core) { return uint64_t{NEURON_V1_CORE_PE_COUNTERS(core)}; };
+  layout.topsp_window = nullptr;
+  layout.topsp_notification = nullptr;
+  return layout;
+}
+
 }  // namespace
 
-const ChipLayout kLayoutV1 = {
-    .generation = 1,
-    .cores = NEURON_V1_CORES,
-    .cores_per_host_engine = 1,
-    .topsps = 0,
-    .topsps_per_core = 0,
-    .dma_engines = NEURON_V1_DMA_ENGINES,
-    .first_host_engine = NEURON_V1_CORES * kEnginesPerCore,
-    .hbms = NEURON_V1_DRAM_COUNT,
-    .hbm_bytes = NEURON_V1_DRAM_SIZE,
-    .hbm_window = NEURON_V1_DRAM_SIZE,
-    .hbm_base = {0, NEURON_V2_HBM_STRIDE},
-    .bar0_bytes = NEURON_V2_BAR0_SIZE,
-    .core_windows = 0,
-    .misc_ram = NEURON_V2_MISC_RAM,
-    .simulation_reset = NEURON_V2_SIM_RESET,
-    .host_base = NEURON_V1_HOST_BASE,
-    .host_mask = ~(NEURON_V1_HOST_BASE - 1),
-    .host_bytes = NEURON_V1_HOST_BASE,
-    .routed_bits = 0,
-    .peer_bit = 0,
-    .peer_local = 0,
-    .neighbour_local = 0,
-    .reset_engines = 0,
-    .reset_topsps = 8,
-    .reset_topsps_per_bit = 1,
-    .simulation_reset_takes_map = false,
-    .simulation_packs_bar4 = false,
-    .register_mask = ~uint64_t{0},
-    .register_base = NEURON_V2_BAR0_DEVICE_BASE,
-    .register_bytes = NEURON_V2_BAR0_SIZE,
-    .core_mask = ~uint64_t{0},
-    .core_base = NEURON_V2_BAR0_DEVICE_BASE,
-    .core_bytes = NEURON_V1_CORES * NEURON_V2_CORE_WINDOW_SIZE,
-    .pieces = kPiecesV2,
-    .stored = {},
-    .core_address = core_address_v2,
-    .udma = [](unsigned engine) { return uint64_t{NEURON_V1_UDMA(engine)}; },
-    .sdma = [](unsigned engine) { return uint64_t{NEURON_V1_SDMA(engine)}; },
-    .core_notification = [](unsigned core) { return uint64_t{NEURON_V1_CORE_NOTIFICATION(core)}; },
-    .pe_counters = [](unsigned core) { return uint64_t{NEURON_V1_CORE_PE_COUNTERS(core)}; },
-    .topsp_window = nullptr,
-    .topsp_notification = nullptr,
-};
-
-const ChipLayout kLayoutV2 = {
-    .generation = 2,
-    .cores = NEURON_V2_CORES,
-    .cores_per_host_engine = 1,
-    .topsps = NEURON_V2_TOPSPS,
-    .topsps_per_core = 3,
-    .dma_engines = NEURON_V2_DMA_ENGINES,
-    .first_host_engine = 32,
-    .hbms = NEURON_V2_HBM_COUNT,
-    .hbm_bytes = NEURON_V2_HBM_SIZE,
-    .hbm_window = NEURON_V2_HBM_SIZE,
-    .hbm_base = {0, NEURON_V2_HBM_STRIDE},
-    .bar0_bytes = NEURON_V2_BAR0_SIZE,
-    .core_windows = 0,
-    .misc_ram = NEURON_V2_MISC_RAM,
-    .simulation_reset = NEURON_V2_SIM_RESET,
-    .host_base = NEURON_V2_HOST_BASE,
-    .host_mask = ~(NEURON_V2_HOST_SIZE - 1),
-    .host_bytes = NEURON_V2_HOST_SIZE,
-    .routed_bits = NEURON_V2_PEER_BIT,
-    .peer_bit = NEURON_V2_PEER_BIT,
-    .peer_local = NEURON_V2_PEER_LOCAL,
-    .neighbour_local = NEURON_V2_PEER_LOCAL,
-    .reset_engines = 0,
-    .reset_topsps = 8,
-    .reset_topsps_per_bit = 1,
-    .simulation_reset_takes_map = false,
-    .simulation_packs_bar4 = false,
-    .register_mask = ~uint64_t{0},
-    .register_base = NEURON_V2_BAR0_DEVICE_BASE,
-    .register_bytes = NEURON_V2_BAR0_SIZE,
-    .core_mask = ~uint64_t{0},
-    .core_base = NEURON_V2_BAR0_DEVICE_BASE,
-    .core_bytes = NEURON_V2_CORES * NEURON_V2_CORE_WINDOW_SIZE,
-    .pieces = kPiecesV2,
-    .stored = {},
-    .core_address = core_address_v2,
-    .udma = [](unsigned engine) { return uint64_t{NEURON_V2_UDMA(engine)}; },
-    .sdma = [](unsigned engine) { return uint64_t{NEURON_V2_SDMA(engine)}; },
-    .core_notification = [](unsigned core) { return uint64_t{NEURON_V2_CORE_NOTIFICATION(core)}; },
-    .pe_counters = [](unsigned core) { return uint64_t{NEURON_V2_CORE_PE_COUNTERS(core)}; },
-    .topsp_window = [](unsigned topsp) { return uint64_t{NEURON_V2_TOPSP_WINDOW(topsp)}; },
-    .topsp_notification =
-        [](unsigned topsp) { return uint64_t{NEURON_V2_TOPSP_NOTIFICATION(topsp)}; },
-};
-
+const ChipLayout kLayoutV1 = of_generation_1();
+const ChipLayout kLayoutV2 = of_generation_2();
 const ChipLayout kLayoutV3 = two_dies(3, NEURON_V3_HBM_SIZE);
 const ChipLayout kLayoutV4 = two_dies(4, NEURON_V4_HBM_SIZE);
 

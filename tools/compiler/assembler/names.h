@@ -38,11 +38,11 @@ uint8_t dtype_of(std::string_view name);
 inline constexpr const char* kVariableKinds[] = {"input",   "output",  "file",         "tmp-buf",
                                                  "virtual", "pointer", "state-buffer", "dge-table"};
 inline constexpr const char* kQueueKinds[] = {"in", "out", "data", "embedding_update", "dynamic"};
-inline constexpr const char* kOperations[] = {"copy", "cast", "fma",      "add",
-                                              "min",  "max",  "transpose"};
-// By neff::DmaOperation: those of prepared transfers, which have two more.
+// By neff::DmaOperation.
 inline constexpr const char* kTransferOperations[] = {
     "copy", "cast", "fma", "add", "min", "max", "transpose", "compress", "decompress"};
+// Those of transfers whose descriptors a program writes.
+inline constexpr std::span kOperations(kTransferOperations, 7);
 inline constexpr const char* kEntryKinds[] = {"main", "function", "label"};
 // By enum neuron_bin_reloc_kind - 1.
 inline constexpr const char* kRelocationKinds[] = {"var_addr", "dma_block", "queue", "semaphore",
@@ -52,9 +52,8 @@ inline constexpr const char* kRelocationKinds[] = {"var_addr", "dma_block", "que
 inline constexpr int64_t kGoOfStream =
     NEURON_CC_SEMAPHORES + NEURON_SEM_BLOCK_INC + NEURON_CC_SEM_GO * 4;
 
-template <size_t N>
-std::optional<unsigned> index_of(const char* const (&words)[N], std::string_view word) {
-  for (unsigned i = 0; i < N; ++i) {
+inline std::optional<unsigned> index_of(std::span<const char* const> words, std::string_view word) {
+  for (unsigned i = 0; i < words.size(); ++i) {
     if (word == words[i]) return i;
   }
   return std::nullopt;

@@ -85,7 +85,8 @@ Value to_places(Call& c, Value counts, const std::vector<int64_t>& places, int64
 
 // The specification gives a weight to each n-gram of the pool, onnxruntime to each output; false,
 // and a failure, where these differ.
-bool weights_of_outputs(Call& c, const std::vector<int64_t>& places, std::vector<double>& weights) {
+bool weights_agree(Call& c, const std::vector<int64_t>& places,
+                   const std::vector<double>& weights) {
   if (weights.empty()) return true;
   if (weights.size() != places.size()) {
     c.b.fail("{} weights of {} n-grams", weights.size(), places.size());
@@ -157,7 +158,7 @@ void tf_idf_vectorizer(Call& c) {
     return;
   }
   const int64_t last = *std::max_element(places.begin(), places.end());
-  if (!c.b.listable(last) || !weights_of_outputs(c, places, weighing.weights)) return;
+  if (!c.b.listable(last) || !weights_agree(c, places, weighing.weights)) return;
   const int64_t outputs = last + 1;
 
   const Shape shape = c.shape(0);

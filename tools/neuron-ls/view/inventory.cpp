@@ -5,6 +5,7 @@
 
 #include "tools/common/terminal.h"
 #include "tools/common/time_text.h"
+#include "tools/telemetry/generation.h"
 
 namespace neuron::ls {
 namespace {
@@ -71,7 +72,8 @@ Inventory make_inventory(const telemetry::Snapshot& snapshot) {
     device.cpu_affinity = known.cpu_affinity;
     device.numa_node = known.numa_node;
     device.state = telemetry::name(known.state);
-    inventory.of_first_chip = inventory.of_first_chip || known.core_architecture == "NCv1";
+    inventory.of_first_chip = inventory.of_first_chip ||
+                              telemetry::generation_of_cores(known.core_architecture).number == 1;
     for (const telemetry::Process& process : snapshot.processes) {
       if (std::find(process.devices.begin(), process.devices.end(), known.index) !=
           process.devices.end()) {
