@@ -150,6 +150,9 @@ TEST_F(NeuronCompile, RefusesWithSentencesAndAStatusAndWritesNothing) {
   EXPECT_EQ(compile("").ending, 2);
   EXPECT_EQ(compile("free.onnx --shape x").ending, 2);
   EXPECT_EQ(compile("free.onnx --target p5").ending, 2);
+  const Said first = compile("free.onnx --target inf1");
+  EXPECT_EQ(first.ending, 2);
+  EXPECT_THAT(first.error, HasSubstr("the instruction set of Inferentia1 is not public"));
   EXPECT_EQ(compile("free.onnx --constant x=@missing.npy").ending, 2);
 }
 
