@@ -160,6 +160,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
+#include "driver/emulator/numerics/code_tables.h"
 #include "driver/emulator/numerics/simd_path.h"
 
 namespace neuron::numerics {
@@ -186,12 +187,20 @@ CodeFormat format_of(unsigned dtype) {
 }  // namespace
 
 size_t f8_to_bf16(unsigned dtype, const std::byte* src, uint16_t* out, size_t n) {
+  if (code_tables::available()) {
+    code_tables::to_bf16(dtype, src, out, n);
+    return n;
+  }
   const CodeFormat format = format_of(dtype);
   return NEURON_ON_SIMD_PATH(f8_kernel, format, src, out, n);
 }
 
 size_t scaled_to_bf16(unsigned x4_type, const std::byte* elements, unsigned code,
                       const std::byte* scales, uint16_t* out, size_t n) {
+  if (code_tables::available()) {
+    code_tables::scaled_to_bf16(x4_type, elements, code, scales, out, n);
+    return n;
+  }
   const CodeFormat format = format_of(x4_type);
   return NEURON_ON_SIMD_PATH(scaled_kernel, format, x4_type == NEURON_DTYPE_F4X4, code, elements,
                              scales, out, n);

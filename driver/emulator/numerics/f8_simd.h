@@ -3,8 +3,9 @@
 // code is exact in bf16.
 //
 // Callers: tensor_kernel.cpp, block_scaled.cpp. Any thread; MXCSR has no influence. Each returns
-// how many elements it has converted, from the first on: whole vectors, none on the scalar path;
-// the caller converts the rest one by one, to the same bits.
+// how many elements it has converted, from the first on: all where there are tables in registers
+// (code_tables.h), else whole vectors, none on the scalar path; the caller converts the rest one by
+// one, to the same bits.
 #ifndef DRIVER_EMULATOR_NUMERICS_F8_SIMD_H
 #define DRIVER_EMULATOR_NUMERICS_F8_SIMD_H
 

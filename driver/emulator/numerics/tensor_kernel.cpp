@@ -222,30 +222,15 @@ const uint16_t* bf16_row(const RowView& rows, int r, size_t first, size_t n, uin
   return scratch;
 }
 
-void multiply_tiles(const Stationary& weights, const RowView& moving, size_t n, float* psum,
-                    ptrdiff_t psum_stride, bool accumulate) {
-  const AmxScope scope;
-  const int steps = weights.padded_k() / tiles::kDepth;
-  alignas(64) uint16_t packed[Stationary::kMaxK * tiles::kBlockColumns];
-  uint16_t scratch[2][tiles::kBlockColumns];
-  for (size_t first = 0; first < n; first += tiles::kBlockColumns) {
-    const size_t columns = std::min(tiles::kBlockColumns, n - first);
-    tiles::pack_moving([&](int r) { return bf16_row(moving, r, first, columns, scratch[r % 2]); },
-                       weights.k(), steps, columns, packed);
-    multiply_on_amx(weights.tiles(), weights.m(), packed, columns, steps, psum + first, psum_stride,
-                    accumulate);
-    for (int m = 0; m < weights.m(); ++m) {
-      NEURON_ON_SIMD_PATH(make_nan_canonical, psum + m * psum_stride + first, columns);
-    }
-  }
-}
-
 // The columns of a moving matrix that are packed at a time, in blocks that stay in the first-level
 // cache while they are multiplied. Whole runs of a row are read, because its partitions lie pages
 // apart: in blocks alone, each block would begin with a miss of the address cache for each row.
 constexpr size_t kWide = pairs::kMaxMoving;
+// Of rows in bf16: no power of two, or all of them would compete for a few lines of the cache.
+constexpr size_t kWideStride = kWide + 32;
 struct Packed {
   union {
+    alignas(64) uint16_t halves[Stationary::kMaxK * kWideStride];
     alignas(64) float floats[Stationary::kMaxK * kWide];
     alignas(64) uint32_t pairs[kWide / pairs::kBlockColumns][pairs::kMoving];
   };
@@ -253,6 +238,44 @@ struct Packed {
 Packed& packed_of_thread() {
   static thread_local const std::unique_ptr<Packed> packed(new Packed);
   return *packed;
+}
+
+// What the kernel of tiles reads of a moving matrix: bf16 where it lies, else whole runs of each
+// row widened at once, because its blocks are too short to look up a table for each.
+struct TileSource {
+  RowView rows;
+  size_t first;  // column
+};
+TileSource tile_source(const RowView& moving, int k, size_t first, size_t n) {
+  if (moving.dtype == NEURON_DTYPE_BF16 && moving.step == 1) return {moving, first};
+  uint16_t* wide = packed_of_thread().halves;
+  for (int r = 0; r < k; ++r) bf16_row(moving, r, first, n, wide + r * kWideStride);
+  return {{reinterpret_cast<const std::byte*>(wide),
+           static_cast<ptrdiff_t>(kWideStride * sizeof(uint16_t)), NEURON_DTYPE_BF16},
+          0};
+}
+
+void multiply_tiles(const Stationary& weights, const RowView& moving, size_t n, float* psum,
+                    ptrdiff_t psum_stride, bool accumulate) {
+  const AmxScope scope;
+  const int steps = weights.padded_k() / tiles::kDepth;
+  alignas(64) uint16_t packed[Stationary::kMaxK * tiles::kBlockColumns];
+  for (size_t run = 0; run < n; run += kWide) {
+    const size_t wide = std::min(kWide, n - run);
+    const TileSource source = tile_source(moving, weights.k(), run, wide);
+    for (size_t at = 0; at < wide; at += tiles::kBlockColumns) {
+      const size_t columns = std::min(tiles::kBlockColumns, wide - at);
+      tiles::pack_moving(
+          [&](int r) { return bf16_row(source.rows, r, source.first + at, columns, nullptr); },
+          weights.k(), steps, columns, packed);
+      float* cells = psum + run + at;
+      multiply_on_amx(weights.tiles(), weights.m(), packed, columns, steps, cells, psum_stride,
+                      accumulate);
+      for (int m = 0; m < weights.m(); ++m) {
+        NEURON_ON_SIMD_PATH(make_nan_canonical, cells + m * psum_stride, columns);
+      }
+    }
+  }
 }
 
 // Rows of a view in bf16, four at a time, as the kernel of pairs packs them.

@@ -45,7 +45,9 @@ bool same(double expected, uint16_t found) {
 
 template <class Work>
 void on_every_path(const Work& work) {
-  test::on_each_path({SimdPath::kScalar, SimdPath::kAvx2, SimdPath::kAvx512}, work);
+  test::on_each_path({SimdPath::kScalar, SimdPath::kAvx2, SimdPath::kAvx512, SimdPath::kAvx512Bf16,
+                      SimdPath::kAmx},
+                     work);
 }
 
 TEST(BlockScaledCodes, EveryF8CodeIsItsNumberInBf16) {
@@ -102,6 +104,24 @@ TEST(BlockScaledCodes, EveryScaledCodeIsItsNumberInBf16) {
             ASSERT_TRUE(same(expected, out[c])) << f.dtype << " " << scale << " " << c;
           }
         }
+      }
+    }
+  });
+}
+
+// A row of codes that ends anywhere: nothing is written behind it.
+TEST(BlockScaledCodes, F8CodesOfAnyLengthEndWhereTheyEnd) {
+  std::vector<std::byte> codes(300);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::byte>(i * 53 + i / 9);
+  on_every_path([&](SimdPath) {
+    for (const size_t n : {1u, 31u, 32u, 63u, 64u, 65u, 127u, 200u, 300u}) {
+      std::vector<uint16_t> out(n + 1, 0xABCD);
+      const size_t done = f8_to_bf16(NEURON_DTYPE_F8E4, codes.data(), out.data(), n);
+      ASSERT_LE(done, n);
+      EXPECT_EQ(out[n], 0xABCD);
+      for (size_t i = 0; i < done; ++i) {
+        const auto code = static_cast<unsigned>(codes[i]);
+        EXPECT_TRUE(same(value_of(code, 8, 3, 7, Top::kInfinityAndNan), out[i])) << n << " " << i;
       }
     }
   });
