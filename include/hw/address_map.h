@@ -215,15 +215,20 @@
 #define NEURON_PCI_REVISION_QEMU 255
 
 /* Firmware mailbox registers inside MISC RAM. */
-#define NEURON_FW_API_VERSION 0x000
+#define NEURON_FW_API_VERSION 0x000 /* from 7 on requests may stand in the registers themselves */
 #define NEURON_FW_ROUTING_ID 0x024
 #define NEURON_FW_SERIAL_LO 0x038
 #define NEURON_FW_SERIAL_HI 0x03C
 #define NEURON_FW_ECC_SRAM 0x040   /* 31:16 corrected errors, 15:0 uncorrected; the next four words: HBM 0 to 3 */
 #define NEURON_FW_ECC_HBM0 0x044
 #define NEURON_FW_HBM_REPAIR 0x064 /* 1:0 0 none, 1 pending until the device is reset, 2 failed */
+#define NEURON_FW_ACKNOWLEDGE 0x0F0 /* 1 with a request in registers; 0 when it is answered */
+#define NEURON_FW_DATA 0x100        /* its payload, then the answer's, up to 128 bytes */
+#define NEURON_FW_DATA_SIZE 128
 #define NEURON_FW_RESET_MAP 0x1D8 /* bit n core n, bits 8+3n.. its TOPSPs */
 #define NEURON_FW_RESET 0x1EC     /* 1 device, 2 cores of the map; reads 0 when accepted */
+/* Addresses of a request and of its answer. A request in registers has its own header in the first
+ * two, which its answer's header then replaces, and zeros in the last two. */
 #define NEURON_FW_REQUEST_HI 0x1F0
 #define NEURON_FW_REQUEST_LO 0x1F4
 #define NEURON_FW_RESPONSE_HI 0x1F8

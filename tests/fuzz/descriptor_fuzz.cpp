@@ -104,7 +104,7 @@ struct FuzzMachine final : FirmwareResets, DmaListener, SemaphoreListener {
       attach(NEURON_V2_UDMA(index), NEURON_UDMA_SIZE, *engines[i]);
       attach(NEURON_V2_SDMA(index), SdmaWrapper::kBytes, *wrappers[i]);
     }
-    firmware = std::make_unique<FirmwareRam>(bus, *this, 0, 0);
+    firmware = std::make_unique<FirmwareRam>(bus, *this, FirmwareIdentity{});
     attach(NEURON_V2_MISC_RAM, FirmwareRam::kBytes, *firmware);
     semaphores.set_listener(this);
   }

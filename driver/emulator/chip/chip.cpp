@@ -231,8 +231,9 @@ bool EmulatedChip::build(std::string& error) {
     stored_.push_back(std::make_unique<StoredRegisters>(piece.bytes));
     attach(piece.bar0, piece.bytes, *stored_.back(), "interrupt control");
   }
-  firmware_ =
-      std::make_unique<FirmwareRam>(bus_, *this, config_.routing_id, config_.serial, faults_);
+  firmware_ = std::make_unique<FirmwareRam>(
+      bus_, *this, FirmwareIdentity{config_.routing_id, config_.serial, layout_.firmware_version},
+      faults_);
   attach(layout_.misc_ram, FirmwareRam::kBytes, *firmware_, "firmware RAM");
   if (config_.revision == kQemuRevision) {
     attach(layout_.simulation_reset, 4, simulation_reset_, "simulation reset");

@@ -65,6 +65,8 @@ constexpr ChipLayout two_dies(unsigned generation, uint64_t hbm_bytes) {
       .bar0_bytes = NEURON_V3_BAR0_SIZE,
       .core_windows = NEURON_V3_CORE_WINDOW(0),
       .misc_ram = NEURON_V3_MISC_RAM,
+      // Of 7 and more the driver 2.25 asks for a power profile.
+      .firmware_version = 7,
       .simulation_reset = NEURON_V3_SIM_RESET,
       .host_base = NEURON_V3_HOST_BASE,
       .host_mask = ~(NEURON_V3_HOST_SIZE - 1),
@@ -116,6 +118,7 @@ constexpr ChipLayout of_generation_2() {
       .bar0_bytes = NEURON_V2_BAR0_SIZE,
       .core_windows = 0,
       .misc_ram = NEURON_V2_MISC_RAM,
+      .firmware_version = 0,
       .simulation_reset = NEURON_V2_SIM_RESET,
       .host_base = NEURON_V2_HOST_BASE,
       .host_mask = ~(NEURON_V2_HOST_SIZE - 1),

@@ -47,6 +47,7 @@ struct ChipLayout {
   uint64_t bar0_bytes;
   uint64_t core_windows;  // BAR0: core i at core_windows + i * NEURON_V2_CORE_WINDOW_SIZE
   uint64_t misc_ram;
+  uint32_t firmware_version;  // what the firmware RAM says at its beginning
   uint64_t simulation_reset;
   uint64_t host_base, host_mask, host_bytes;
   uint64_t routed_bits;  // if any of them is set, the address is on another chip

@@ -17,6 +17,7 @@ constexpr uint32_t kResetCores = 2;
 constexpr size_t kRequestHeader = 8;   // sequence, command, size, CRC
 constexpr size_t kResponseHeader = 4;  // sequence, error, size
 constexpr size_t kMaxReads = 100;
+constexpr uint32_t kFirstWithRegisters = 7;  // version whose requests may stand in registers
 enum Command : uint8_t { kReadRegisters = 1, kPostMetrics = 2, kPowerProfile = 3 };
 enum Result : uint8_t { kOk = 0, kFailed = 1, kUnknownCommand = 2 };
 
@@ -31,14 +32,9 @@ uint32_t mailbox_crc(std::span<const std::byte> bytes) {
   return ~crc;
 }
 
-FirmwareRam::FirmwareRam(const Bus& bus, FirmwareResets& resets, uint32_t routing_id,
-                         uint64_t serial, const ChipFaults& faults)
-    : bus_(bus),
-      resets_(resets),
-      routing_id_(routing_id),
-      serial_(serial),
-      faults_(faults),
-      words_(kBytes) {}
+FirmwareRam::FirmwareRam(const Bus& bus, FirmwareResets& resets, const FirmwareIdentity& identity,
+                         const ChipFaults& faults)
+    : bus_(bus), resets_(resets), identity_(identity), faults_(faults), words_(kBytes) {}
 
 bool FirmwareRam::accepts(uint64_t offset, uint64_t bytes, bool write, const Access& access) {
   // Requests are the host's: what a program left here would be served with the host's next one.
@@ -48,12 +44,14 @@ bool FirmwareRam::accepts(uint64_t offset, uint64_t bytes, bool write, const Acc
 
 uint32_t FirmwareRam::read_word(uint64_t offset, const Access&) {
   switch (offset) {
+    case NEURON_FW_API_VERSION:
+      return identity_.version;
     case NEURON_FW_ROUTING_ID:
-      return routing_id_;
+      return identity_.routing_id;
     case NEURON_FW_SERIAL_LO:
-      return static_cast<uint32_t>(serial_);
+      return static_cast<uint32_t>(identity_.serial);
     case NEURON_FW_SERIAL_HI:
-      return static_cast<uint32_t>(serial_ >> 32);
+      return static_cast<uint32_t>(identity_.serial >> 32);
     case NEURON_FW_STATUS:  // bit 3 would say that a reset is in progress; none outlives its
                             // trigger
       return 0;
@@ -73,7 +71,12 @@ void FirmwareRam::write_word(uint64_t offset, uint32_t value, const Access& acce
 void FirmwareRam::serve_trigger() {
   const std::lock_guard guard(trigger_);
   const uint32_t request = words_.load(NEURON_FW_RESET);
-  if (request == 0) return serve_mailbox();
+  if (request == 0) {
+    const bool names_answer =
+        (words_.load(NEURON_FW_RESPONSE_HI) | words_.load(NEURON_FW_RESPONSE_LO)) != 0;
+    return names_answer || identity_.version < kFirstWithRegisters ? serve_mailbox()
+                                                                   : serve_registers();
+  }
   if (request == kResetDevice) {
     resets_.reset_device();
   } else if (request == kResetCores) {
@@ -95,7 +98,9 @@ uint8_t FirmwareRam::serve_request(std::span<const std::byte> request, std::span
   if (command == kPostMetrics || command == kPowerProfile) return kOk;
   if (command != kReadRegisters) return kUnknownCommand;
   const size_t count = (copy.size() - kRequestHeader) / 8;
-  if ((copy.size() - kRequestHeader) % 8 != 0 || count > kMaxReads) return kFailed;
+  if ((copy.size() - kRequestHeader) % 8 != 0 || count > kMaxReads || 4 * count > payload.size()) {
+    return kFailed;
+  }
   for (size_t i = 0; i < count; ++i) {
     uint64_t address;
     std::memcpy(&address, copy.data() + kRequestHeader + 8 * i, 8);
@@ -105,6 +110,38 @@ uint8_t FirmwareRam::serve_request(std::span<const std::byte> request, std::span
   }
   bytes = 4 * count;
   return kOk;
+}
+
+void FirmwareRam::serve_registers() {
+  std::array<std::byte, kRequestHeader + NEURON_FW_DATA_SIZE> request;
+  const auto word = [&](size_t at, uint64_t offset) {
+    const uint32_t value = words_.load(offset);
+    std::memcpy(request.data() + at, &value, sizeof(value));
+  };
+  word(0, NEURON_FW_REQUEST_HI);
+  word(4, NEURON_FW_REQUEST_LO);
+  for (size_t at = 0; at < NEURON_FW_DATA_SIZE; at += 4)
+    word(kRequestHeader + at, NEURON_FW_DATA + at);
+  uint16_t size;
+  std::memcpy(&size, request.data() + 2, 2);
+  if (request[0] == std::byte{0}) return;
+
+  std::array<std::byte, NEURON_FW_DATA_SIZE> payload = {};
+  size_t bytes = 0;
+  uint8_t error = kFailed;
+  if (size >= kRequestHeader && size <= request.size()) {
+    error = serve_request(std::span(request).first(size), payload, bytes);
+  }
+  for (size_t at = 0; at < bytes; at += 4) {
+    uint32_t value;
+    std::memcpy(&value, payload.data() + at, sizeof(value));
+    words_.store(NEURON_FW_DATA + at, value);
+  }
+  const auto total = static_cast<uint32_t>(kResponseHeader + bytes);
+  words_.store(NEURON_FW_REQUEST_HI,
+               static_cast<uint32_t>(request[0]) | uint32_t{error} << 8 | total << 16);
+  words_.store(NEURON_FW_ACKNOWLEDGE, 0);
+  words_.store(NEURON_FW_TRIGGER, 0);
 }
 
 void FirmwareRam::serve_mailbox() {

@@ -13,7 +13,9 @@ class Firmware : public testing::Test, public FirmwareResets {
   static constexpr uint64_t kRequest = NEURON_V2_HOST_BASE + 0x10000;
   static constexpr uint64_t kResponse = NEURON_V2_HOST_BASE + 0x20000;
 
-  Firmware() : ram(m.bus, *this, 5, 0x1234567890ABCDEF) {
+  Firmware() : Firmware(0) {}
+  explicit Firmware(uint32_t version)
+      : ram(m.bus, *this, {.routing_id = 5, .serial = 0x1234567890ABCDEF, .version = version}) {
     m.bus.attach(NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_MISC_RAM, FirmwareRam::kBytes, &ram,
                  "firmware RAM");
     request = m.host.add(0x10000, 0x10000);
@@ -129,6 +131,74 @@ TEST_F(Firmware, DoesNothingWithoutBuffers) {
   m.write(at(NEURON_FW_REQUEST_HI), 0x1FFF);
   m.write(at(NEURON_FW_TRIGGER), 1);
   EXPECT_EQ(device_resets, 0);
+}
+
+// Firmware of version 7, to which requests come in registers as well.
+class FirmwareOfRegisters : public Firmware {
+ protected:
+  FirmwareOfRegisters() : Firmware(7) {}
+  // Returns the answer's first word.
+  uint32_t ask(uint8_t command, const std::vector<uint32_t>& payload, uint16_t size,
+               uint8_t sequence = 9, bool break_crc = false) {
+    std::vector<uint32_t> words{uint32_t{sequence} | uint32_t{command} << 8 | uint32_t{size} << 16,
+                                0};
+    words.insert(words.end(), payload.begin(), payload.end());
+    words[1] =
+        mailbox_crc(
+            std::as_bytes(std::span(words)).first(std::min<size_t>(size, 4 * words.size()))) +
+        (break_crc ? 1 : 0);
+    for (size_t i = 0; i < payload.size(); ++i) {
+      m.write(at(static_cast<uint32_t>(NEURON_FW_DATA + 4 * i)), payload[i]);
+    }
+    m.write(at(NEURON_FW_REQUEST_HI), words[0]);
+    m.write(at(NEURON_FW_REQUEST_LO), words[1]);
+    m.write(at(NEURON_FW_RESPONSE_HI), 0);
+    m.write(at(NEURON_FW_RESPONSE_LO), 0);
+    m.write(at(NEURON_FW_ACKNOWLEDGE), 1);
+    m.write(at(NEURON_FW_TRIGGER), 1);
+    return m.read(at(NEURON_FW_REQUEST_HI));
+  }
+  static constexpr uint32_t answer(uint8_t error, uint32_t size = 4, uint8_t sequence = 9) {
+    return sequence | uint32_t{error} << 8 | size << 16;
+  }
+};
+
+TEST_F(FirmwareOfRegisters, SaysSoInItsVersion) {
+  EXPECT_EQ(m.read(at(NEURON_FW_API_VERSION)), 7u);
+}
+
+TEST_F(FirmwareOfRegisters, TakesAPowerProfileAndTellsTheEndInTheTrigger) {
+  EXPECT_EQ(ask(3, {0, 2}, 16), answer(0));
+  EXPECT_EQ(m.read(at(NEURON_FW_TRIGGER)), 0u);
+  EXPECT_EQ(m.read(at(NEURON_FW_ACKNOWLEDGE)), 0u);
+}
+
+TEST_F(FirmwareOfRegisters, ReadsRegistersIntoThem) {
+  m.semaphores.change(NEURON_UPDATE_WRITE, 4, 1234);
+  const uint64_t one = Machine::kSemaphores + NEURON_SEM_BLOCK_READ + 16, none = 0xBAD00000000ull;
+  EXPECT_EQ(ask(1,
+                {static_cast<uint32_t>(one), static_cast<uint32_t>(one >> 32),
+                 static_cast<uint32_t>(none), static_cast<uint32_t>(none >> 32)},
+                24),
+            answer(0, 12));
+  EXPECT_EQ(m.read(at(NEURON_FW_DATA)), 1234u);
+  EXPECT_EQ(m.read(at(NEURON_FW_DATA + 4)), 0xFFFFFFFFu);
+}
+
+TEST_F(FirmwareOfRegisters, RefusesWhatIsBrokenOrDoesNotFitThem) {
+  EXPECT_EQ(ask(3, {0, 2}, 16, 9, true), answer(1));
+  EXPECT_EQ(ask(3, {0, 2}, 4), answer(1));
+  EXPECT_EQ(ask(3, {0, 2}, 137), answer(1));
+  EXPECT_EQ(ask(3, {0, 2}, 65535), answer(1));
+  EXPECT_EQ(ask(77, {}, 8, 200), answer(2, 4, 200));
+  // Sequence 0 is no request: the registers keep it.
+  EXPECT_EQ(ask(3, {0, 2}, 16, 0), 3u << 8 | 16u << 16);
+}
+
+TEST_F(FirmwareOfRegisters, StillReadsTheMailboxAfterThem) {
+  EXPECT_EQ(ask(3, {0, 2}, 16), answer(0));
+  EXPECT_EQ(mailbox(2, {1, 2, 3}, 32), 0);
+  EXPECT_EQ(ask(3, {0, 2}, 16, 11), answer(0, 4, 11));
 }
 
 TEST_F(Firmware, KeepsTheRestAsPlainMemory) {
