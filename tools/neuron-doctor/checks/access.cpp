@@ -26,8 +26,23 @@ namespace {
 
 constexpr const char* kVendor = "0x1d0f";
 // Inferentia, Trainium and what emulates them, by PCI device id.
-constexpr const char* kDevices[] = {"0x7064", "0x7065", "0x7066", "0x7067",
-                                    "0x7164", "0x7264", "0x7364"};
+struct Kind {
+  const char* id;
+  const char* chip;
+  const char* versions;  // of the public module that serve it; null: all in use
+};
+constexpr Kind kKinds[] = {
+    {"0x7064", "Inferentia1", "up to 2.24"}, {"0x7065", "Inferentia1", "up to 2.24"},
+    {"0x7066", "Inferentia1", "up to 2.24"}, {"0x7067", "Inferentia1", "up to 2.24"},
+    {"0x7164", "Trainium1", nullptr},        {"0x7264", "Inferentia2", nullptr},
+    {"0x7364", "Trainium2", nullptr},        {"0x7564", "Trainium3", "from 2.25 on"},
+    {"0x7565", "Trainium3", "from 2.25 on"}};
+
+const Kind* kind_of(const std::string& id) {
+  const auto* found = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                   [&](const Kind& kind) { return id == kind.id; });
+  return found == std::end(kKinds) ? nullptr : found;
+}
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
@@ -165,13 +180,39 @@ std::vector<std::string> pci_functions(const Places& places) {
   std::vector<std::string> found;
   for (const std::string& name : names_in(folder)) {
     if (first_line(folder + "/" + name + "/vendor") != kVendor) continue;
-    const std::string device = first_line(folder + "/" + name + "/device");
-    if (std::find(std::begin(kDevices), std::end(kDevices), device) != std::end(kDevices)) {
-      found.push_back(name);
-    }
+    if (kind_of(first_line(folder + "/" + name + "/device")) != nullptr) found.push_back(name);
   }
   return found;
 }
+
+namespace {
+
+// Whether a function is left alone by the module that is loaded: an older one does not know the
+// chip, and neither it nor the kernel says so.
+bool find_unclaimed(const Places& places, const std::vector<std::string>& functions,
+                    Access& access) {
+  for (const std::string& function : functions) {
+    const std::string folder = places.sys + "/bus/pci/devices/" + function;
+    if (exists(folder + "/driver")) continue;
+    const Kind* kind = kind_of(first_line(folder + "/device"));
+    if (kind == nullptr) continue;
+    const std::string version = first_line(places.sys + "/module/neuron/version");
+    access = {Obstacle::kNoNodes,
+              "the module neuron" + (version.empty() ? "" : " " + version) +
+                  " is loaded, but it has not taken PCI function " + function + " (" + kind->chip +
+                  ", " + kind->id + ")",
+              ""};
+    access.action = kind->versions != nullptr
+                        ? std::string("load a module that knows ") + kind->chip +
+                              ": the public one does " + kind->versions +
+                              "; if this one does, dmesg says why its probe failed"
+                        : "look at dmesg for why the probe failed";
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 Access look_for_devices(const Places& places) {
   if (places.emulator.starts_with("unix:")) return look_for_daemon(places.emulator.substr(5));
@@ -207,6 +248,8 @@ Access look_for_devices(const Places& places) {
                 places.devices + "/neuron0",
             "modprobe neuron; if it is not found, install neuron-dkms and the kernel's headers"};
   }
+  Access unclaimed;
+  if (find_unclaimed(places, functions, unclaimed)) return unclaimed;
   return {Obstacle::kNoNodes,
           "the module neuron is loaded, but there is no " + places.devices + "/neuron*",
           functions.empty() ? "the kernel sees no Neuron PCI function: look at dmesg"

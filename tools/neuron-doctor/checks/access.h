@@ -14,9 +14,9 @@ namespace neuron::doctor {
 
 enum class Obstacle {
   kNone,
-  kNoHardware,    // no PCI function, no module: a host without devices
-  kNoModule,      // PCI functions, but no driver for them
-  kNoNodes,       // the module is there, device files are not: a container, or no udev
+  kNoHardware,  // no PCI function, no module: a host without devices
+  kNoModule,    // PCI functions, but no driver for them
+  kNoNodes,     // the module is there, device files are not: a container, no udev, an older module
   kNoPermission,  // the action names the group that may open it
   kBusy,
   kNoDaemon,   // NEURON_EMULATOR=unix:PATH, but no daemon answers there

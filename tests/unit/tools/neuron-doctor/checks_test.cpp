@@ -35,12 +35,13 @@ class MadeUpHost : public testing::Test {
     fs::create_directories(fs::path(path).parent_path());
     test::write_file(path, text);
   }
-  void add_function() {
+  void add_function(const std::string& device = "0x7164", bool claimed = true) {
     const std::string folder = host_.places.sys + "/bus/pci/devices/0000:00:1e.0/";
     put(folder + "vendor", "0x1d0f\n");
-    put(folder + "device", "0x7164\n");
+    put(folder + "device", device + "\n");
+    if (claimed) fs::create_directories(folder + "driver");
   }
-  void add_module() { fs::create_directories(host_.places.sys + "/module/neuron"); }
+  void add_module() { put(host_.places.sys + "/module/neuron/version", "2.24.7.0\n"); }
   void add_device() {
     telemetry::Device device;
     device.state = telemetry::DeviceState::kReady;
@@ -88,6 +89,25 @@ TEST_F(MadeUpHost, WithAModuleAndNoDeviceFilesThinksOfContainers) {
   const Check nodes = driver_check("driver.nodes");
   EXPECT_EQ(nodes.verdict, Verdict::kFail);
   EXPECT_NE(nodes.action.find("--device"), std::string::npos);
+}
+
+TEST_F(MadeUpHost, WithAModuleThatIsOlderThanItsChipNamesBoth) {
+  add_function("0x7564", false);
+  add_module();
+  const Access access = look_for_devices(host_.places);
+  EXPECT_EQ(access.obstacle, Obstacle::kNoNodes);
+  EXPECT_EQ(access.found,
+            "the module neuron 2.24.7.0 is loaded, but it has not taken PCI function 0000:00:1e.0 "
+            "(Trainium3, 0x7564)");
+  EXPECT_NE(access.action.find("from 2.25 on"), std::string::npos);
+}
+
+TEST_F(MadeUpHost, WithAModuleThatKnowsTheChipAndHasNotTakenItAsksTheKernelsLog) {
+  add_function("0x7364", false);
+  add_module();
+  const Access access = look_for_devices(host_.places);
+  EXPECT_NE(access.found.find("(Trainium2, 0x7364)"), std::string::npos);
+  EXPECT_EQ(access.action, "look at dmesg for why the probe failed");
 }
 
 TEST_F(MadeUpHost, CountsDeviceFilesInTheOrderOfTheirNumbers) {
