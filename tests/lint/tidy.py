@@ -15,6 +15,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 
 import includes
@@ -100,12 +101,12 @@ def changed_sources(sources, limit):
     return found, f"that the working tree and the commits down to {last} have changed"
 
 
-def check(name, build, deadline):
-    """(name, complaints or None where there was no time)."""
+def check(name, folder, deadline):
+    """(name, complaints or None where there was no time); the database of compilations is in the folder."""
     left = deadline - time.monotonic()
     if left <= 0:
         return name, None
-    command = ["clang-tidy-14", "-p", os.path.join(build, "tidy"), "--quiet", f"--header-filter=^{os.getcwd()}/{HEADERS}"]
+    command = ["clang-tidy-14", "-p", folder, "--quiet", f"--header-filter=^{os.getcwd()}/{HEADERS}"]
     if name.endswith(".c"):
         command.append(C_DIALECT)
     try:
@@ -130,14 +131,14 @@ def main():
         names, reason = sorted(sources), "that are built"
     if arguments.paths:
         names = [name for name in names if name.startswith(tuple(arguments.paths))]
-    os.makedirs(os.path.join(arguments.build, "tidy"), exist_ok=True)
-    with open(os.path.join(arguments.build, "tidy", "compile_commands.json"), "w", encoding="utf-8") as file:
-        json.dump([sources[name] for name in names], file)
     start = time.monotonic()
     deadline = start + (arguments.seconds or 1e6)  # a wait of 1e9 s is more milliseconds than poll() takes
     told, left_out = set(), []
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for name, complaints in pool.map(lambda name: check(name, arguments.build, deadline), names):
+    # A folder of its own: two runs at once write different databases.
+    with tempfile.TemporaryDirectory(prefix="tidy-", dir=arguments.build) as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        with open(os.path.join(folder, "compile_commands.json"), "w", encoding="utf-8") as file:
+            json.dump([sources[name] for name in names], file)
+        for name, complaints in pool.map(lambda name: check(name, folder, deadline), names):
             if complaints is None:
                 left_out.append(name)
                 continue
