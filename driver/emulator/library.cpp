@@ -45,7 +45,7 @@ int create(const char* profile, neuron_emulator_instance_t** instance) {
     uint64_t limit = 0;
     if (!neuron::service::memory_limit_of_environment(limit)) return -EINVAL;
     int error = 0;
-    auto created = Instance::create(profile, limit, neuron::core::create_chip, error);
+    auto created = Instance::create(profile, {.all = limit}, neuron::core::create_chip, error);
     if (!created) return error;
     *instance = reinterpret_cast<neuron_emulator_instance_t*>(created.release());
     return 0;

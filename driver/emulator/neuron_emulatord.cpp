@@ -45,7 +45,7 @@ struct Options {
   std::string profile = "trn1.2xlarge";
   std::string socket_path;
   std::string attribute_folder;
-  uint64_t memory_limit = 0;
+  neuron::service::MemoryLimits memory;
   neuron::transport::VfioUserArguments machine;
 };
 
@@ -72,9 +72,14 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--sysfs", options.attribute_folder,
                  "an empty folder to show the devices' attributes in, as the kernel's driver shows "
                  "them in /sys/class/neuron_device");
-  app.add_option("--memory-limit", options.memory_limit,
+  app.add_option("--memory-limit", options.memory.all,
                  "bytes that all devices together may use (8589934592, 8GiB); without it, what the "
                  "host has")
+      ->transform(CLI::Validator(read_bytes, "BYTES"));
+  app.add_option(
+         "--user-memory-limit", options.memory.each_user,
+         "bytes that all processes of one user together may use of them, however many these "
+         "are; without it, a user may take all that nobody has")
       ->transform(CLI::Validator(read_bytes, "BYTES"));
   app.add_option("--vfio-user", options.machine.folder,
                  "serve the chips to virtual machines instead, as PCI functions behind the sockets "
@@ -101,7 +106,7 @@ void add_options(CLI::App& app, Options& options) {
 std::string contradiction(const CLI::App& app) {
   const bool machine = app.count("--vfio-user") != 0;
   if (machine) {
-    for (const char* option : {"--socket", "--sysfs", "--memory-limit"}) {
+    for (const char* option : {"--socket", "--sysfs", "--memory-limit", "--user-memory-limit"}) {
       if (app.count(option) != 0) {
         return std::string(option) +
                " and --vfio-user exclude each other: chips are served to processes or to virtual "
@@ -177,7 +182,7 @@ struct Servers {
 
 int run(const Options& options) {
   int error = 0;
-  auto instance = neuron::service::Instance::create(options.profile, options.memory_limit,
+  auto instance = neuron::service::Instance::create(options.profile, options.memory,
                                                     neuron::core::create_chip, error);
   if (!instance) return complain(neuron::service::last_error());
   // Handlers never block, and nobody else runs the loop.

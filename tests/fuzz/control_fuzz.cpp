@@ -54,7 +54,7 @@ void ask(std::string_view packet) {
   // Nobody opens its chips: an operator's commands must be right without them, too.
   static const auto instance = [] {
     int error = 0;
-    return Instance::create("trn1.32xlarge", 0, neuron::core::create_chip, error);
+    return Instance::create("trn1.32xlarge", {}, neuron::core::create_chip, error);
   }();
   if (!instance) complain("no instance", "");
   neuron::transport::ControlHandler handler(*instance, "/fuzz", [] { return 0u; });

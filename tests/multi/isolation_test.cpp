@@ -146,6 +146,35 @@ TEST(MemoryLimit, HoldsForAClientThatTriesToGrowWhatItHasAllocated) {
   EXPECT_THAT(ndl::last_error(), HasSubstr("NEURON_EMULATOR_MEMORY_LIMIT=268435456"));
 }
 
+TEST(MemoryLimit, OfAUserHoldsForAllOfItsProcessesTogetherAndEndsWithThem) {
+  const Folder folder;
+  const Daemon daemon(folder, "trn1.2xlarge",
+                      {.arguments = {"--memory-limit", "1GiB", "--user-memory-limit", "256MiB"}});
+  Device device(daemon);
+  ASSERT_TRUE(device.valid()) << daemon.log();
+  for (int time = 0; time < 2; ++time) {
+    Child fork = Child::forked([&] {
+      Device own(daemon);
+      if (!own.valid()) return 1;
+      uint64_t handle = 0;
+      // What the first turn's processes had is freed soon after their end.
+      if (!test::eventually([&] { return own.allocate(192 * kMiB, time == 0, handle) == 0; }))
+        return 2;
+      Child sibling = Child::forked([&] {
+        Device another(daemon);
+        if (!another.valid()) return 1;
+        uint64_t more = 0;
+        if (another.allocate(65 * kMiB, false, more) != -ENOMEM) return 2;
+        if (std::string(ndl::last_error()).find("--user-memory-limit") == std::string::npos)
+          return 3;
+        return another.allocate(32 * kMiB, true, more) == 0 ? 0 : 4;
+      });
+      return sibling.wait() == 0 ? 0 : 3;
+    });
+    ASSERT_EQ(fork.wait(), 0) << time << daemon.log();
+  }
+}
+
 TEST(Isolation, NoProcessReadsWritesMapsOrFreesWhatAnotherHasAllocated) {
   const Folder folder;
   const Daemon daemon(folder);

@@ -159,7 +159,8 @@ int DeviceMemory::allocate(const AllocateRequest& request, Chunk** out) {
   // Address space first: the sentence for a request beyond the HBM must not blame the host.
   int error = request.host ? allocate_host(request, *chunk) : allocate_hbm(request, *chunk);
   if (error) return error;
-  error = budget_.reserve(chunk->size, request.host ? "host memory" : "HBM", device_);
+  error =
+      budget_.reserve(chunk->size, chunk->client, request.host ? "host memory" : "HBM", device_);
   if (error) {
     if (request.host) {
       io_.unmap(chunk->address & ~layout_.host_base, chunk->size);
@@ -247,7 +248,7 @@ void DeviceMemory::give_back(Chunk* chunk) {
     chip_.hbm().discard(chunk->address, chunk->size);
     nd_hbm_free(&hbm_[chunk->hbm], chunk->block);
   }
-  budget_.release(chunk->size);
+  budget_.release(chunk->size, chunk->client);
   delete chunk;
 }
 

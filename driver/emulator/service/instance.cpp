@@ -37,7 +37,7 @@ std::vector<chip::FabricNode> nodes_of(const profiles::Profile& profile) {
 
 }  // namespace
 
-std::unique_ptr<Instance> Instance::create(std::string_view name, uint64_t memory_limit,
+std::unique_ptr<Instance> Instance::create(std::string_view name, const MemoryLimits& limits,
                                            ChipFactory factory, int& error) {
   std::string sentence;
   const profiles::Profile* profile = profiles::load_profile(name, sentence);
@@ -46,7 +46,7 @@ std::unique_ptr<Instance> Instance::create(std::string_view name, uint64_t memor
     return nullptr;
   }
   count_forks();
-  std::unique_ptr<Instance> instance(new Instance(*profile, memory_limit, std::move(factory)));
+  std::unique_ptr<Instance> instance(new Instance(*profile, limits, std::move(factory)));
   if (!instance->io_.valid() || !instance->arena_.valid() || !instance->own_arena_.valid()) {
     error = fail(-ENOMEM,
                  "no address space for host memory of an emulated %s; lift the limits of address "
@@ -58,11 +58,12 @@ std::unique_ptr<Instance> Instance::create(std::string_view name, uint64_t memor
   return error ? nullptr : std::move(instance);
 }
 
-Instance::Instance(const profiles::Profile& profile, uint64_t memory_limit, ChipFactory factory)
+Instance::Instance(const profiles::Profile& profile, const MemoryLimits& limits,
+                   ChipFactory factory)
     : profile_(profile),
       factory_(std::move(factory)),
       forks_(forks.load(std::memory_order_relaxed)),
-      budget_(memory_limit, [this] { return resident_bytes(); }),
+      budget_(limits, [this] { return resident_bytes(); }),
       fabric_(nodes_of(profile), {profile.hop_ps, profile.link_bytes_per_second},
               profile.switched ? chip::FabricKind::kSwitch : chip::FabricKind::kLinks),
       devices_(profile.chips),

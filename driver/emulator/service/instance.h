@@ -25,9 +25,8 @@ class Session;
 
 class Instance {
  public:
-  // Null with a sentence in last_error() and the code in `error`. `memory_limit` in bytes, 0 =
-  // none.
-  static std::unique_ptr<Instance> create(std::string_view name, uint64_t memory_limit,
+  // Null with a sentence in last_error() and the code in `error`.
+  static std::unique_ptr<Instance> create(std::string_view name, const MemoryLimits& limits,
                                           ChipFactory factory, int& error);
   ~Instance();
   Instance(const Instance&) = delete;
@@ -73,7 +72,7 @@ class Instance {
   nd_claims claims{};
 
  private:
-  Instance(const profiles::Profile& profile, uint64_t memory_limit, ChipFactory factory);
+  Instance(const profiles::Profile& profile, const MemoryLimits& limits, ChipFactory factory);
   int device(unsigned index, Device** device);
   uint64_t resident_bytes();
 

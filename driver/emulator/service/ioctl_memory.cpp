@@ -160,13 +160,14 @@ int scrub_whole(Session& session, const neuron_ioctl_hbm_scrub_start& scrub) {
   Device& device = session.device();
   const uint64_t size = device.chip().config().hbm_bytes_each;
   // Filling every byte needs that much memory of the host; it is asked for first.
-  int error = session.instance().budget().reserve(size, "HBM to scrub", session.device_index());
+  int error = session.instance().budget().reserve(size, session.client(), "HBM to scrub",
+                                                  session.device_index());
   if (error) return error;
   const uint64_t reserved = device.layout().carve_out;
   error =
       fill_all(session, scrub.nc_id, nd_chip_hbm_base(&device.layout(), scrub.hbm_index) + reserved,
                size > reserved ? size - reserved : 0, scrub.init_val);
-  session.instance().budget().release(size);
+  session.instance().budget().release(size, session.client());
   return error;
 }
 

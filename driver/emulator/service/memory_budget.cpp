@@ -44,6 +44,10 @@ uint64_t read_available(const std::string& path) {
 
 uint64_t less(uint64_t value, uint64_t taken) { return value > taken ? value - taken : 0; }
 
+bool exceeds(uint64_t bytes, uint64_t in_use, uint64_t limit) {
+  return limit != 0 && (bytes > limit || in_use > limit - bytes);
+}
+
 }  // namespace
 
 bool memory_limit_of_environment(uint64_t& limit) {
@@ -63,9 +67,9 @@ bool memory_limit_of_environment(uint64_t& limit) {
   return true;
 }
 
-MemoryBudget::MemoryBudget(uint64_t limit, std::function<uint64_t()> resident, std::string proc,
-                           std::string cgroup)
-    : limit_(limit),
+MemoryBudget::MemoryBudget(const MemoryLimits& limits, std::function<uint64_t()> resident,
+                           std::string proc, std::string cgroup)
+    : limits_(limits),
       resident_(std::move(resident)),
       proc_(std::move(proc)),
       cgroup_(std::move(cgroup)) {}
@@ -92,13 +96,22 @@ void MemoryBudget::look() {
   promised_since_look_ = 0;
 }
 
-int MemoryBudget::reserve(uint64_t bytes, const char* what, unsigned device) {
+int MemoryBudget::reserve(uint64_t bytes, const Client& client, const char* what, unsigned device) {
   const std::lock_guard lock(mutex_);
-  if (limit_ && (bytes > limit_ || reserved_ > limit_ - bytes)) {
+  if (exceeds(bytes, reserved_, limits_.all)) {
     return fail(-ENOMEM,
                 "device %u: %" PRIu64 " bytes of %s exceed NEURON_EMULATOR_MEMORY_LIMIT=%" PRIu64
                 ", of which %" PRIu64 " are in use; free memory or raise the limit",
-                device, bytes, what, limit_, reserved_);
+                device, bytes, what, limits_.all, reserved_);
+  }
+  const auto user = users_.find(client.user);
+  const uint64_t of_user = user == users_.end() ? 0 : user->second;
+  if (exceeds(bytes, of_user, limits_.each_user)) {
+    return fail(-ENOMEM,
+                "device %u: %" PRIu64 " bytes of %s exceed the %" PRIu64
+                " bytes that user %u may have, of which %" PRIu64
+                " are in use; free memory or raise --user-memory-limit",
+                device, bytes, what, limits_.each_user, client.user, of_user);
   }
   // The host is looked at again once a sixteenth of the known room has been promised.
   if (bytes > available_ / 16 || promised_since_look_ > available_ / 16) look();
@@ -109,14 +122,17 @@ int MemoryBudget::reserve(uint64_t bytes, const char* what, unsigned device) {
                 "; free memory or use a larger host",
                 device, bytes, what, source_, room);
   }
+  users_[client.user] += bytes;
   reserved_ += bytes;
   promised_since_look_ += bytes;
   return 0;
 }
 
-void MemoryBudget::release(uint64_t bytes) {
+void MemoryBudget::release(uint64_t bytes, const Client& client) {
   const std::lock_guard lock(mutex_);
   reserved_ = less(reserved_, bytes);
+  const auto user = users_.find(client.user);
+  if (user != users_.end() && (user->second = less(user->second, bytes)) == 0) users_.erase(user);
   promised_since_look_ = less(promised_since_look_, bytes);
 }
 

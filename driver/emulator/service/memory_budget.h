@@ -3,7 +3,9 @@
 // costs nothing until it is written, and must be refused before the host runs out, not after.
 //
 // Concepts: room = least of MemAvailable, what the control group allows, and the limit of
-// NEURON_EMULATOR_MEMORY_LIMIT (bytes), less what was promised and is not yet backed by pages.
+// NEURON_EMULATOR_MEMORY_LIMIT (bytes), less what was promised and is not yet backed by pages. All
+// processes of a user together may have a limit of their own, so that one user leaves room for
+// others.
 // Callers: allocations of any device of the instance (a mutex). Fails: reserve returns -ENOMEM and
 // a sentence that says which limit it is.
 #ifndef DRIVER_EMULATOR_SERVICE_MEMORY_BUDGET_H
@@ -13,29 +15,40 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <unordered_map>
+
+#include "driver/emulator/service/client.h"
 
 namespace neuron::service {
 
+// In bytes; 0 = none.
+struct MemoryLimits {
+  uint64_t all = 0;        // of everybody together
+  uint64_t each_user = 0;  // of the processes of one user together
+};
+
 class MemoryBudget {
  public:
-  // `limit` 0 = none. `resident` tells how much of what was reserved has pages; `proc` and `cgroup`
+  // `resident` tells how much of what was reserved has pages; `proc` and `cgroup`
   // are the roots of the two file systems.
-  explicit MemoryBudget(uint64_t limit, std::function<uint64_t()> resident = {},
+  explicit MemoryBudget(const MemoryLimits& limits, std::function<uint64_t()> resident = {},
                         std::string proc = "/proc", std::string cgroup = "/sys/fs/cgroup");
 
-  int reserve(uint64_t bytes, const char* what, unsigned device);
-  void release(uint64_t bytes);
+  int reserve(uint64_t bytes, const Client& client, const char* what, unsigned device);
+  // Of the same client as at reserve().
+  void release(uint64_t bytes, const Client& client);
   uint64_t reserved();
 
  private:
   void look();  // refreshes available_ and source_
 
-  const uint64_t limit_;
+  const MemoryLimits limits_;
   const std::function<uint64_t()> resident_;
   const std::string proc_;
   const std::string cgroup_;
   std::mutex mutex_;
   uint64_t reserved_ = 0;
+  std::unordered_map<uint32_t, uint64_t> users_;  // what of it is a user's, while there is any
   uint64_t available_ = 0;
   uint64_t promised_since_look_ = 0;
   uint64_t unbacked_ = 0;

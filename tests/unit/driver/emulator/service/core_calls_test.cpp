@@ -124,7 +124,7 @@ TEST_F(CoreCalls, AResetTakesQueuesAndInitialisationButNoMemory) {
 TEST_F(CoreCalls, FirmwareThatNeverFinishesAResetMissesItsDeadline) {
   HostArena& arena = instance_->arena();
   IoSpace io;
-  MemoryBudget budget(0);
+  MemoryBudget budget({});
   behaviour_.reset_never_finishes = true;
   FakeChip chip({}, io, behaviour_);
   MemoryFiles files;

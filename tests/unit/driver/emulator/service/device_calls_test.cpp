@@ -113,7 +113,7 @@ TEST_F(DeviceCalls, NeighboursFormATorusAndAddressesAreUnique) {
 
 TEST_F(DeviceCalls, AnUnknownProfileNamesThoseThatExist) {
   int error = 0;
-  EXPECT_EQ(Instance::create("p5.48xlarge", 0, {}, error), nullptr);
+  EXPECT_EQ(Instance::create("p5.48xlarge", {}, {}, error), nullptr);
   EXPECT_EQ(error, -ENOENT);
   EXPECT_THAT(last_error(), HasSubstr("trn1.2xlarge"));
 }

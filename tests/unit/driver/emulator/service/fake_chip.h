@@ -192,7 +192,7 @@ class ServiceTest : public ::testing::Test {
   // With chips of `factory`: core::create_chip makes those that compute.
   void start(const char* profile, uint64_t limit, const ChipFactory& factory) {
     int error = 0;
-    instance_ = Instance::create(profile, limit, factory, error);
+    instance_ = Instance::create(profile, {.all = limit}, factory, error);
     ASSERT_NE(instance_, nullptr) << error << ": " << last_error();
     session_ = open(0, O_RDWR, kPid);
   }

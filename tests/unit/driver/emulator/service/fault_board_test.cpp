@@ -30,7 +30,7 @@ class FaultBoardTest : public ServiceTest {
   void SetUp() override { begin("trn1.2xlarge"); }
   void begin(const char* profile) {
     int error = 0;
-    instance_ = Instance::create(profile, 0, core::create_chip, error);
+    instance_ = Instance::create(profile, {}, core::create_chip, error);
     ASSERT_NE(instance_, nullptr) << last_error();
     session_ = open(0, O_RDWR, ::getpid());
   }
@@ -164,7 +164,7 @@ TEST_F(FaultBoardTest, ThePlanThatTheEnvironmentNamesIsReadWhenTheInstanceIsMade
   EXPECT_THAT(device().chip().faults().status().armed, SizeIs(1));
   ::unlink(path.c_str());
   int error = 0;
-  EXPECT_EQ(Instance::create("trn1.2xlarge", 0, core::create_chip, error), nullptr);
+  EXPECT_EQ(Instance::create("trn1.2xlarge", {}, core::create_chip, error), nullptr);
   EXPECT_EQ(error, -EINVAL);
   EXPECT_THAT(last_error(), HasSubstr("NEURON_EMULATOR_FAULTS: the fault plan"));
 }

@@ -272,13 +272,36 @@ TEST(MemoryBudget, CountsWhatWasPromisedAndIsNotYetBacked) {
   std::fclose(file);
   uint64_t resident = 0;
   MemoryBudget budget(
-      0, [&] { return resident; }, folder, folder + "/none");
-  EXPECT_EQ(budget.reserve(uint64_t{600} << 20, "HBM", 0), 0);
-  EXPECT_EQ(budget.reserve(uint64_t{600} << 20, "HBM", 0), -ENOMEM);
+      {}, [&] { return resident; }, folder, folder + "/none");
+  EXPECT_EQ(budget.reserve(uint64_t{600} << 20, {}, "HBM", 0), 0);
+  EXPECT_EQ(budget.reserve(uint64_t{600} << 20, {}, "HBM", 0), -ENOMEM);
   EXPECT_THAT(last_error(), HasSubstr("MemAvailable"));
   resident = uint64_t{600} << 20;  // pages that exist are missing from MemAvailable already
-  EXPECT_EQ(budget.reserve(uint64_t{600} << 20, "HBM", 0), 0);
-  budget.release(uint64_t{1200} << 20);
+  EXPECT_EQ(budget.reserve(uint64_t{600} << 20, {}, "HBM", 0), 0);
+  budget.release(uint64_t{1200} << 20, {});
+  EXPECT_EQ(budget.reserved(), 0u);
+}
+
+TEST(MemoryBudget, GivesAUserItsPartHoweverManyProcessesItHasAndNothingOfAnothers) {
+  MemoryBudget budget({.all = 100 << 20, .each_user = 60 << 20});
+  const Client first{.pid = 1, .user = 7, .process = 1}, fork{.pid = 2, .user = 7, .process = 2};
+  const Client other{.pid = 3, .user = 8, .process = 3};
+  EXPECT_EQ(budget.reserve(40 << 20, first, "HBM", 0), 0);
+  EXPECT_EQ(budget.reserve(21 << 20, fork, "HBM", 3), -ENOMEM);
+  EXPECT_THAT(last_error(),
+              HasSubstr("device 3: 22020096 bytes of HBM exceed the 62914560 bytes that user 7 may "
+                        "have, of which 41943040 are in use"));
+  EXPECT_EQ(budget.reserve(20 << 20, fork, "HBM", 0), 0) << last_error();
+  // What is left is the other user's, up to the limit of all.
+  EXPECT_EQ(budget.reserve(40 << 20, other, "HBM", 0), 0) << last_error();
+  EXPECT_EQ(budget.reserve(1, other, "HBM", 0), -ENOMEM);
+  EXPECT_THAT(last_error(), HasSubstr("NEURON_EMULATOR_MEMORY_LIMIT=104857600"));
+  // What a user gives back is its own again, and nobody else's.
+  budget.release(20 << 20, fork);
+  EXPECT_EQ(budget.reserve(21 << 20, other, "HBM", 0), -ENOMEM);
+  EXPECT_EQ(budget.reserve(20 << 20, first, "HBM", 0), 0) << last_error();
+  budget.release(60 << 20, first);
+  budget.release(40 << 20, other);
   EXPECT_EQ(budget.reserved(), 0u);
 }
 
@@ -292,10 +315,10 @@ TEST(MemoryBudget, RespectsTheControlGroup) {
   };
   put("/memory.max", "104857600\n");
   put("/memory.current", "52428800\n");
-  MemoryBudget budget(0, {}, folder, folder);
-  EXPECT_EQ(budget.reserve(60 << 20, "HBM", 0), -ENOMEM);
+  MemoryBudget budget({}, {}, folder, folder);
+  EXPECT_EQ(budget.reserve(60 << 20, {}, "HBM", 0), -ENOMEM);
   EXPECT_THAT(last_error(), HasSubstr("control group"));
-  EXPECT_EQ(budget.reserve(40 << 20, "HBM", 0), 0) << last_error();
+  EXPECT_EQ(budget.reserve(40 << 20, {}, "HBM", 0), 0) << last_error();
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ class Control : public ::testing::Test {
  protected:
   void SetUp() override {
     int error = 0;
-    instance_ = service::Instance::create("trn1.32xlarge", 0, core::create_chip, error);
+    instance_ = service::Instance::create("trn1.32xlarge", {}, core::create_chip, error);
     ASSERT_NE(instance_, nullptr) << service::last_error();
     handler_ = std::make_unique<ControlHandler>(*instance_, "/run/s", [] { return 3u; });
     ASSERT_EQ(instance_->open(0, O_RDWR, ::getpid(), &session_), 0) << service::last_error();
