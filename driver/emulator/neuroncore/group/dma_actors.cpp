@@ -88,7 +88,10 @@ void DmaActors::activate(unsigned engine, unsigned queue, const chip::Access& ac
   Owner& owner = actor.owner[queue];
   if ((actor.active & bit) == 0) {
     actor.active |= bit;
-    actor.ready[queue] = access.time + kDmaStart;
+    // A sequencer that was woken late rings while the queue, by its time, is still at work.
+    const ModelTime idle = actor.idle[queue];
+    const bool still_works = idle != 0 && access.time <= idle;
+    actor.ready[queue] = still_works ? idle : access.time + kDmaStart;
     ++in_flight_[ringer];
   } else if (owner.actor != ringer) {
     --in_flight_[owner.actor];
@@ -117,8 +120,10 @@ void DmaActors::note_doorbell(unsigned engine, unsigned queue, const Owner& owne
 void DmaActors::deactivate(unsigned engine, unsigned queue, ModelTime now) {
   Actor& actor = actor_of(engine, queue);
   actor.active &= ~(1u << queue);
+  actor.idle[queue] = now;
   const unsigned owner = actor.owner[queue].actor;
   if (--in_flight_[owner] != 0) return;
+  drained_at_[owner] = now;
   Sequencer& s = state_.sequencers[owner];
   if (s.state != NEURON_STATE_WAITING || !s.dma_wait) return;
   s.issue_at = now;
@@ -265,6 +270,8 @@ void DmaActors::dma_faulted(const chip::DmaFault& fault, const chip::Access& acc
 }
 
 void DmaActors::restart_time() {
+  drained_at_.fill(0);
+  for (Actor& actor : actors_) actor.idle.fill(0);
   if (!links_used_) return;
   for (chip::LinkTimes& times : *links_) times.fill(0);
   links_used_ = false;
@@ -274,6 +281,7 @@ void DmaActors::reset() {
   actors_.fill({});
   doorbells_.reset();
   in_flight_.fill(0);
+  drained_at_.fill(0);
 }
 
 }  // namespace neuron::core

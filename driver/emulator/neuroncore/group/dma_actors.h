@@ -36,6 +36,8 @@ class DmaActors final : public chip::DmaListener {
   void step(unsigned index, ModelTime now);
   // Queues with work that the sequencer has rung.
   unsigned in_flight(const Sequencer& s) const { return in_flight_[s.place.actor]; }
+  // When the last of them was done. It lies behind the time of a sequencer that was woken late.
+  ModelTime drained_at(const Sequencer& s) const { return drained_at_[s.place.actor]; }
   // Queues with work of each DMA engine, bit per queue.
   std::array<uint32_t, kDmaEngines> active_queues() const {
     std::array<uint32_t, kDmaEngines> active;
@@ -75,6 +77,7 @@ class DmaActors final : public chip::DmaListener {
     uint64_t bytes = 0;
     ModelTime start = 0, end = 0;
     std::array<ModelTime, NEURON_DMA_QUEUES> ready{};  // earliest first byte
+    std::array<ModelTime, NEURON_DMA_QUEUES> idle{};   // since when there is no work; 0: always
     std::array<Owner, NEURON_DMA_QUEUES> owner{};
     Owner served{};  // of the queue, when the run in service began
   };
@@ -100,6 +103,7 @@ class DmaActors final : public chip::DmaListener {
   DmaIssue& issue_;
   std::array<Actor, kDmaActors> actors_;
   std::array<uint16_t, kSequencers> in_flight_{};
+  std::array<ModelTime, kSequencers> drained_at_{};
   // When links to other chips are free, for each sequencer that rings; null until a link is used.
   // Groups do not queue behind each other, and neither do two CC cores: the order would depend on
   // the host.

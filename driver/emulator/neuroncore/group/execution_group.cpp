@@ -66,7 +66,7 @@ chip::RunResult ExecutionGroup::run_until_halt(std::chrono::steady_clock::time_p
       state_.post_records();  // for who watches a program that goes on
       if (std::chrono::steady_clock::now() >= deadline) return chip::RunResult::kDeadline;
     }
-    scheduler.advance(time);
+    scheduler.advance(actor, time);
     if (execution_.exceeds_limit(time)) [[unlikely]] {
       Sequencer& s = state_.sequencers[actor < kSequencers ? actor : unsigned{NEURON_ENGINE_SP}];
       faults_.raise(s, make_fault(NEURON_FAULT_TIME_LIMIT, execution_.time_limit()), s.pc, 0, 0,
@@ -218,8 +218,10 @@ void ExecutionGroup::apply(const Mail& mail, bool foreign) {
     return;
   }
   if (block >= 0) {
-    launches_.write_semaphore(static_cast<unsigned>(block), at, mail.value, access, foreign,
-                              remote);
+    const UpdateSource source = remote    ? UpdateSource::kOtherGroup
+                                : foreign ? UpdateSource::kOutside
+                                          : UpdateSource::kGroup;
+    launches_.write_semaphore(static_cast<unsigned>(block), at, mail.value, access, source);
   } else if (registers_.is_register(mail.offset)) {
     if (remote) access.time = state_.now();
     registers_.write(mail.offset, mail.value, mail.kind == MailKind::kBurst, access.time);

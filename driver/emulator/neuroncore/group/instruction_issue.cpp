@@ -47,10 +47,11 @@ bool InstructionIssue::must_drain(Sequencer& s, const isa::Instruction& i, Model
     s.issue_at = std::max(s.last_complete, s.pending_count != 0 ? s.pending[0].time : 0);
     return true;
   }
-  if (to_.dma.in_flight(s) == 0) return false;
+  const bool in_flight = to_.dma.in_flight(s) != 0;
+  if (!in_flight && to_.dma.drained_at(s) <= now) return false;
   Waits::begin_waiting(s, now);
   s.dma_wait = true;
-  s.issue_at = kNever;
+  s.issue_at = in_flight ? kNever : to_.dma.drained_at(s);
   return true;
 }
 

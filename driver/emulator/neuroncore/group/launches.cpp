@@ -11,14 +11,15 @@ constexpr uint64_t kLaunchIncrement = NEURON_SEM_BLOCK_INC + 4 * NEURON_SEM_LAUN
 }  // namespace
 
 void Launches::write_semaphore(unsigned block, uint64_t at, uint32_t value,
-                               const chip::Access& access, bool foreign, bool remote) {
-  const bool launch = block == 0 && at == kLaunchIncrement;
-  if (!launch || !foreign || value == 0) return updates_.write(block, at, value, access, remote);
+                               const chip::Access& access, UpdateSource source) {
+  const bool launch =
+      block == 0 && at == kLaunchIncrement && source != UpdateSource::kGroup && value != 0;
+  if (!launch) return updates_.write(block, at, value, access, source);
   if (is_busy()) return hold(value);
   begin();
   chip::Access host = access;
   host.time = state_.now();
-  updates_.write(block, at, 1, host, false);
+  updates_.write(block, at, 1, host, UpdateSource::kOutside);
   hold(value - 1);
   if (held_ != 0) state_.scheduler.set_runnable();
 }
@@ -34,7 +35,7 @@ bool Launches::release_held() {
   begin();
   updates_.write(0, kLaunchIncrement, 1,
                  {chip::Origin::kHost, static_cast<uint8_t>(state_.core), NEURON_ENGINE_HOST, 0},
-                 false);
+                 UpdateSource::kOutside);
   return true;
 }
 

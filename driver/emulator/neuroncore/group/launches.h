@@ -22,10 +22,10 @@ class Launches {
            SemaphoreUpdates& updates, DmaActors& dma)
       : state_(state), execution_(execution), waits_(waits), updates_(updates), dma_(dma) {}
 
-  // A write to semaphores, which may be a launch; see SemaphoreUpdates::write. `foreign`: from
-  // outside the running group.
+  // A write to semaphores, which may be a launch if it does not come from the group itself; see
+  // SemaphoreUpdates::write.
   void write_semaphore(unsigned block, uint64_t at, uint32_t value, const chip::Access& access,
-                       bool foreign, bool remote);
+                       UpdateSource source);
   // Called before an access from outside is applied: an access that finds the group quiescent
   // starts a new count of time.
   void begin_external();

@@ -63,7 +63,10 @@ class Scheduler {
   }
 
   ModelTime now() const { return now_; }
-  void advance(ModelTime time) {
+  // The actor whose event this is.
+  unsigned acting() const { return acting_; }
+  void advance(unsigned actor, ModelTime time) {
+    acting_ = actor;
     now_ = time;
     time_runs_ = true;
   }
@@ -123,6 +126,7 @@ class Scheduler {
   unsigned sequencers_in_use_ = kEngines;
   uint32_t effort_ = 0;  // since the last look
   ModelTime now_ = 0;
+  unsigned acting_ = 0;
   bool time_runs_ = false;  // an event has happened since restart()
   std::atomic<bool> runnable_ = false;
   std::atomic<bool> deadlocked_ = false;

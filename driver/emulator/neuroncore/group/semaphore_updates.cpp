@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/neuroncore/group/semaphore_updates.h"
 
+#include <algorithm>
+
 namespace neuron::core {
 namespace {
 
@@ -10,8 +12,28 @@ uint32_t cell_number(const chip::SemaphoreChange& change, unsigned index) {
 
 }  // namespace
 
+// A group with CC cores waits for others, and so may be late: its own units have times, too.
+void SemaphoreUpdates::note(ArrivalTimes& arrivals, neuron_update_operation operation,
+                            const chip::SemaphoreChange& change, uint32_t operand,
+                            const Stamp& stamp) {
+  const bool may_be_late = state_.scheduler.sequencers_in_use() > kEngines;
+  arrivals.note(operation, ArrivalTimes::cell_of(change.event, change.index), operand,
+                change.before, stamp, may_be_late && stamp.time != 0);
+  if (!arrivals.is_crowded()) [[likely]] {
+    return;
+  }
+  ModelTime earliest = kNever;
+  for (unsigned n = 0; n < state_.scheduler.sequencers_in_use(); ++n) {
+    const Sequencer& s = state_.sequencers[n];
+    if (!s.active()) continue;
+    const ModelTime waits = s.state == NEURON_STATE_WAITING ? s.wait_since : kNever;
+    earliest = std::min({earliest, waits, s.next_event()});
+  }
+  arrivals.forget_before(std::min(earliest, state_.now()));
+}
+
 void SemaphoreUpdates::write(unsigned block, uint64_t at, uint32_t value,
-                             const chip::Access& access, bool remote) {
+                             const chip::Access& access, UpdateSource source) {
   neuron_update_operation operation = NEURON_UPDATE_NONE;
   unsigned index = 0;
   uint32_t operand = 0;
@@ -20,8 +42,11 @@ void SemaphoreUpdates::write(unsigned block, uint64_t at, uint32_t value,
   const neuron_fault fault =
       state_.semaphores_of(block).change_exclusive(operation, index, operand, &change);
   if (fault != NEURON_FAULT_NONE) return refuse(block, fault, change, access);
-  state_.arrivals[block].note(operation, ArrivalTimes::cell_of(change.event, index), operand,
-                              change.before, remote, access.time);
+  const Stamp stamp = source == UpdateSource::kOtherGroup ? Stamp{access.time, Stamp::kOtherGroup}
+                      : source == UpdateSource::kGroup
+                          ? Stamp{access.time, static_cast<uint8_t>(state_.scheduler.acting())}
+                          : Stamp{};
+  note(state_.arrivals[block], operation, change, operand, stamp);
   if (state_.notifications_of(block).enabled(NEURON_NQ_SLOT_SEMAPHORE)) {
     chip::Notification entry;
     entry.kind = NEURON_NK_SEMAPHORE;
@@ -61,8 +86,8 @@ bool SemaphoreUpdates::apply(Sequencer& s, const PendingUpdate& update, ModelTim
     faults_.raise(s, refused, update.pc, update.debug, update.opcode, now);
     return false;
   }
-  s.place.arrivals->note(operation, ArrivalTimes::cell_of(change.event, index), update.operand,
-                         change.before, false, now);
+  note(*s.place.arrivals, operation, change, update.operand,
+       {now, static_cast<uint8_t>(s.place.actor)});
   if (strict_.observes(s)) {
     state_.strict->clocks().release(s.engine, update.tick,
                                     index + (change.event ? NEURON_SEMAPHORES : 0));

@@ -17,6 +17,10 @@
 
 namespace neuron::core {
 
+// Where a write to semaphores comes from: an actor of the group, at the time of its event; another
+// group, with its arrival time; anybody else, without a time.
+enum class UpdateSource : uint8_t { kGroup, kOtherGroup, kOutside };
+
 class SemaphoreUpdates {
  public:
   SemaphoreUpdates(CoreState& state, const HostGate& gate, Execution& execution,
@@ -29,12 +33,14 @@ class SemaphoreUpdates {
         waits_(waits) {}
 
   // A write to offset `at` of the semaphores of the core (block 0) or of CC core block - 1.
-  // `remote`: the write comes from another group, and `access` has its arrival time.
-  void write(unsigned block, uint64_t at, uint32_t value, const chip::Access& access, bool remote);
+  void write(unsigned block, uint64_t at, uint32_t value, const chip::Access& access,
+             UpdateSource source);
   // Applies an update of an instruction of `s`. False: it was refused, and the fault is raised.
   bool apply(Sequencer& s, const PendingUpdate& update, ModelTime now);
 
  private:
+  void note(ArrivalTimes& arrivals, neuron_update_operation operation,
+            const chip::SemaphoreChange& change, uint32_t operand, const Stamp& stamp);
   void refuse(unsigned block, neuron_fault fault, const chip::SemaphoreChange& change,
               const chip::Access& access);
 

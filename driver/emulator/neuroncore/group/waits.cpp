@@ -34,11 +34,12 @@ bool Waits::holds(const Sequencer& s, const isa::Wait& wait) const {
   }
 }
 
-// The time since which a wait has held, by the clock of the actor that made it hold.
-ModelTime Waits::held_from(const Sequencer& s, const isa::Wait& wait) const {
-  if (wait.condition == NEURON_WAIT_NONE) return 0;
+// Since when a wait has held, by the clock of the actor that made it hold.
+Stamp Waits::held_from(const Sequencer& s, const isa::Wait& wait, ModelTime now) const {
+  if (wait.condition == NEURON_WAIT_NONE) return {};
   return s.place.arrivals->held_from(wait, s.place.semaphores->value(wait.event, wait.index),
-                                     wanted_value(s, wait));
+                                     wanted_value(s, wait),
+                                     {now, static_cast<uint8_t>(s.place.actor)});
 }
 
 uint32_t Waits::last_cell(const Sequencer& s, const isa::Instruction& i) {
@@ -50,10 +51,10 @@ uint32_t Waits::last_cell(const Sequencer& s, const isa::Instruction& i) {
 
 bool Waits::must_wait_for_arrival(Sequencer& s, const CachedInstruction& entry, ModelTime now) {
   const auto& waits = entry.decoded.wait;
-  const std::array<ModelTime, 2> from = {held_from(s, waits[0]), held_from(s, waits[1])};
-  const ModelTime held = std::max(from[0], from[1]);
-  if (held == 0 || held < now) return false;
-  s.held_from = from;
+  const std::array<Stamp, 2> from = {held_from(s, waits[0], now), held_from(s, waits[1], now)};
+  const ModelTime held = std::max(from[0].time, from[1].time);
+  if (held == 0) return false;
+  s.held_from = {from[0].time, from[1].time};
   begin_waiting(s, now);
   s.issue_at = held + kSemaphoreLatency;
   return true;
@@ -65,7 +66,7 @@ void Waits::begin(Sequencer& s, const CachedInstruction& entry, ModelTime now) {
   for (unsigned n = 0; n < s.held_from.size(); ++n) {
     const isa::Wait& wait = entry.decoded.wait[n];
     s.held[n] = holds(s, wait);
-    s.held_from[n] = s.held[n] ? held_from(s, wait) : 0;
+    s.held_from[n] = s.held[n] ? held_from(s, wait, now).time : 0;
     if (wait.condition == NEURON_WAIT_NONE || s.is_cc()) continue;
     waiters_of(wait) |= static_cast<uint8_t>(1u << s.engine);
   }
@@ -100,7 +101,9 @@ void Waits::wake_one(Sequencer& s, bool event, unsigned index, ModelTime now) {
     if (wait.index != index || wait.event != event) continue;
     // A wait that holds already has held since then: a later unit of the same semaphore, while the
     // other wait does not hold yet, changes nothing.
-    if (held && !s.held[n]) s.held_from[n] = std::max(now, held_from(s, wait));
+    if (held && !s.held[n]) {
+      s.held_from[n] = std::max(now, held_from(s, wait, s.wait_since).time);
+    }
     s.held[n] = held;
   }
   if (!all) return;

@@ -51,7 +51,8 @@ class Waits {
   void reset();
 
  private:
-  ModelTime held_from(const Sequencer& s, const isa::Wait& wait) const;
+  // Zero: for longer than `now`, or always.
+  Stamp held_from(const Sequencer& s, const isa::Wait& wait, ModelTime now) const;
   void wake_one(Sequencer& s, bool event, unsigned index, ModelTime now);
   uint8_t& waiters_of(const isa::Wait& wait) {
     return wait.event ? event_waiters_[wait.index] : semaphore_waiters_[wait.index];

@@ -2,16 +2,17 @@
 #include "driver/emulator/neuroncore/sequencer/arrival_times.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace neuron::core {
 
 void ArrivalTimes::note_timed(neuron_update_operation operation, unsigned cell, uint32_t units,
-                              uint32_t before, bool remote, chip::ModelTime time) {
+                              uint32_t before, const Stamp& stamp, bool keep) {
   switch (operation) {
     case NEURON_UPDATE_INC:
-      return add(cell, 1, time);
+      return add(cell, 1, stamp);
     case NEURON_UPDATE_ADD:
-      return add(cell, units, time);
+      return add(cell, units, stamp);
     case NEURON_UPDATE_DEC:
       return take(cell, 1, before);
     case NEURON_UPDATE_SUB:
@@ -21,28 +22,52 @@ void ArrivalTimes::note_timed(neuron_update_operation operation, unsigned cell, 
       [[fallthrough]];
     case NEURON_UPDATE_WRITE:
       forget(cell);
-      if (remote) add(cell, units, time);
+      if (keep) add(cell, units, stamp);
       return;
     default:
       return forget(cell);
   }
 }
 
-void ArrivalTimes::add(unsigned cell, uint32_t units, chip::ModelTime time) {
+void ArrivalTimes::add(unsigned cell, uint32_t units, const Stamp& stamp) {
   if (units == 0) return;
   if (cells_[cell] == nullptr) cells_[cell] = std::make_unique<Cell>();
   Cell& c = *cells_[cell];
   c.units += units;
+  c.latest = std::max(c.latest, stamp);
   timed_.set(cell);
-  if (!c.entries.empty()) {
+  if (c.entries.size() >= kMaxEntries) {
     Entry& last = c.entries.back();
-    if (last.time == time || c.entries.size() >= kMaxEntries) {
-      last.units += units;
-      last.time = std::max(last.time, time);
-      return;
-    }
+    last.units += units;
+    last.stamp = std::max(last.stamp, stamp);
+    return;
   }
-  c.entries.push_back({units, time});
+  // Of this group's own units the earlier ones come first, also if their actor was late.
+  auto at = c.entries.end();
+  while (stamp.actor != Stamp::kOtherGroup && at != c.entries.begin() &&
+         std::prev(at)->stamp.actor != Stamp::kOtherGroup && stamp < std::prev(at)->stamp) {
+    --at;
+  }
+  if (at != c.entries.begin() && std::prev(at)->stamp == stamp) {
+    std::prev(at)->units += units;
+    return;
+  }
+  c.entries.insert(at, {units, stamp});
+  crowded_ = crowded_ || c.entries.size() > c.many;
+}
+
+void ArrivalTimes::forget_before(chip::ModelTime time) {
+  crowded_ = false;
+  for (unsigned cell = 0; cell < cells_.size(); ++cell) {
+    if (!timed_[cell]) continue;
+    Cell& c = *cells_[cell];
+    while (!c.entries.empty() && c.entries.front().stamp.time < time) {
+      c.units -= c.entries.front().units;
+      c.entries.pop_front();
+    }
+    c.many = std::max(kManyEntries, 2 * c.entries.size());
+    if (c.entries.empty()) forget(cell);
+  }
 }
 
 void ArrivalTimes::take(unsigned cell, uint32_t units, uint32_t before) {
@@ -66,6 +91,7 @@ void ArrivalTimes::forget(unsigned cell) {
   if (cells_[cell] == nullptr) return;
   cells_[cell]->entries.clear();
   cells_[cell]->units = 0;
+  cells_[cell]->latest = {};
 }
 
 void ArrivalTimes::clear() {
@@ -74,8 +100,10 @@ void ArrivalTimes::clear() {
   }
 }
 
-chip::ModelTime ArrivalTimes::held_from_timed(const isa::Wait& wait, unsigned cell, uint32_t value,
-                                              int32_t wanted) const {
+Stamp ArrivalTimes::held_from_timed(const isa::Wait& wait, unsigned cell, uint32_t value,
+                                    int32_t wanted, const Stamp& now) const {
+  const Cell& c = *cells_[cell];
+  if (c.latest < now) return {};
   // How many of the cell's units the condition needs.
   int64_t needed = wanted;
   switch (wait.condition) {
@@ -89,17 +117,16 @@ chip::ModelTime ArrivalTimes::held_from_timed(const isa::Wait& wait, unsigned ce
       needed = static_cast<int64_t>(wanted) < value ? static_cast<int64_t>(wanted) + 1 : 0;
       break;
     default:
-      return 0;  // a wait that few units satisfy
+      return {};  // a wait that few units satisfy
   }
-  const Cell& c = *cells_[cell];
   int64_t seen = static_cast<int64_t>(value) - static_cast<int64_t>(c.units);
-  chip::ModelTime latest = 0;
+  Stamp latest;
   for (const Entry& entry : c.entries) {
     if (seen >= needed) break;
     seen += entry.units;
-    latest = std::max(latest, entry.time);
+    latest = std::max(latest, entry.stamp);
   }
-  return latest;
+  return latest < now ? Stamp() : latest;
 }
 
 }  // namespace neuron::core

@@ -20,15 +20,23 @@ struct Counter {
   uint32_t value = 0;
   ArrivalTimes times;
   void add(uint32_t units, chip::ModelTime time, bool remote = true) {
-    times.note(NEURON_UPDATE_ADD, kCell, units, value, remote, time);
+    times.note(NEURON_UPDATE_ADD, kCell, units, value, stamp(time, remote), false);
+    value += units;
+  }
+  // By an actor of the group, which may be late.
+  void add_own(uint32_t units, chip::ModelTime time, uint8_t actor) {
+    times.note(NEURON_UPDATE_ADD, kCell, units, value, {time, actor}, true);
     value += units;
   }
   void take(uint32_t units) {
-    times.note(NEURON_UPDATE_SUB, kCell, units, value, false, 0);
+    times.note(NEURON_UPDATE_SUB, kCell, units, value, {}, false);
     value -= units;
   }
-  chip::ModelTime from(int32_t wanted, unsigned condition = NEURON_WAIT_GE) const {
-    return times.held_from(wait_for(condition), value, wanted);
+  chip::ModelTime from(int32_t wanted, unsigned condition = NEURON_WAIT_GE, Stamp now = {}) const {
+    return times.held_from(wait_for(condition), value, wanted, now).time;
+  }
+  static Stamp stamp(chip::ModelTime time, bool remote) {
+    return {time, remote ? Stamp::kOtherGroup : uint8_t{0}};
   }
 };
 
@@ -81,20 +89,58 @@ TEST(ArrivalTimes, KeepABoundedNumberOfChangesAndThenTheLatest) {
 TEST(ArrivalTimes, AreForgottenWhenTheValueIsSet) {
   Counter c;
   c.add(4, 100);
-  c.times.note(NEURON_UPDATE_WRITE, kCell, 5, c.value, false, 10);
+  c.times.note(NEURON_UPDATE_WRITE, kCell, 5, c.value, {10, 0}, false);
   c.value = 5;
   EXPECT_EQ(c.from(5), 0u);
-  c.times.note(NEURON_UPDATE_WRITE, kCell, 2, c.value, true, 60);
+  c.times.note(NEURON_UPDATE_WRITE, kCell, 2, c.value, Counter::stamp(60, true), false);
   c.value = 2;
   EXPECT_EQ(c.from(1), 60u);
+}
+
+// What a group has done since is not there yet for one of its sequencers that was woken late.
+TEST(ArrivalTimes, OfTheGroupsOwnUnitsAreInTheOrderOfTheirTimes) {
+  Counter c;
+  c.add_own(1, 500, 9);
+  c.add_own(1, 300, 6);  // by an actor that was late itself
+  c.add_own(1, 400, 7);
+  EXPECT_EQ(c.from(1), 300u);
+  EXPECT_EQ(c.from(2), 400u);
+  EXPECT_EQ(c.from(3), 500u);
+  EXPECT_EQ(c.from(2, NEURON_WAIT_GE, {450, 5}), 0u);
+  EXPECT_EQ(c.from(3, NEURON_WAIT_GE, {450, 5}), 500u);
+}
+
+TEST(ArrivalTimes, AtOneTimeHoldForActorsBehindTheOneThatActed) {
+  Counter c;
+  c.add_own(1, 500, 6);
+  EXPECT_EQ(c.from(1, NEURON_WAIT_GE, {500, 7}), 0u);
+  EXPECT_EQ(c.from(1, NEURON_WAIT_GE, {500, 5}), 500u);
+  Counter of_peer;
+  of_peer.add(1, 500);
+  EXPECT_EQ(of_peer.from(1, NEURON_WAIT_GE, {500, 7}), 500u);
+}
+
+TEST(ArrivalTimes, BeforeATimeThatNobodyLooksAtAreForgotten) {
+  Counter c;
+  for (unsigned n = 1; n <= ArrivalTimes::kManyEntries; ++n) c.add_own(1, 10 * n, 9);
+  EXPECT_FALSE(c.times.is_crowded());
+  c.add_own(1, 9000, 9);
+  EXPECT_TRUE(c.times.is_crowded());
+  c.times.forget_before(1000);
+  EXPECT_FALSE(c.times.is_crowded());
+  EXPECT_EQ(c.from(99), 0u);
+  EXPECT_EQ(c.from(100), 1000u);
+  EXPECT_EQ(c.from(static_cast<int32_t>(c.value)), 9000u);
+  c.times.forget_before(9001);
+  EXPECT_EQ(c.from(static_cast<int32_t>(c.value)), 0u);
 }
 
 TEST(ArrivalTimes, LetAPeerTakeWhatHasNone) {
   Counter c;
   c.add(3, 0, false);
-  c.times.note(NEURON_UPDATE_SUB, kCell, 1, c.value, true, 90);
+  c.times.note(NEURON_UPDATE_SUB, kCell, 1, c.value, Counter::stamp(90, true), false);
   c.value = 2;
-  c.times.note(NEURON_UPDATE_DEC, kCell, 1, c.value, true, 95);
+  c.times.note(NEURON_UPDATE_DEC, kCell, 1, c.value, Counter::stamp(95, true), false);
   c.value = 1;
   EXPECT_EQ(c.from(1), 0u);
 }
