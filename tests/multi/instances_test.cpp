@@ -6,7 +6,9 @@
 
 #include <csignal>
 #include <memory>
+#include <random>
 
+#include "driver/base/backoff.h"
 #include "tests/multi/observer.h"
 #include "tests/support/daemon.h"
 #include "tests/support/free_port.h"
@@ -55,6 +57,7 @@ class Ranks {
     return std::vector<std::string>(processes_.size(), words);
   }
   Process& operator[](size_t rank) { return *processes_[rank]; }
+  size_t size() const { return processes_.size(); }
 
  private:
   std::vector<std::unique_ptr<Process>> processes_;
@@ -114,6 +117,45 @@ TEST(Instances, GiveTheBitsOfOneInstanceWhereSumsAreInTheOrderOfTheRanks) {
   EXPECT_THAT(told[0][0], HasSubstr("bits "));
   EXPECT_EQ(told[0], told[1]);
   EXPECT_EQ(told[0], std::vector<std::string>(4, told[0][0]));
+}
+
+// The ranks, and the daemons, are stopped for up to two milliseconds again and again.
+std::vector<std::string> times_while_held_up(Ranks& ranks, const std::vector<pid_t>& processes,
+                                             std::minstd_rand& random) {
+  for (size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank].say("time");
+  for (int i = 0; i < 4; ++i) {
+    const pid_t process = processes[random() % processes.size()];
+    ::kill(process, SIGSTOP);
+    base::sleep_for(std::chrono::microseconds(random() % 2000));
+    ::kill(process, SIGCONT);
+  }
+  return ranks.lines();
+}
+
+TEST(Instances, TakeTheSameModelTimeFromRunToRunWhateverHoldsTheirProcessesUp) {
+  const Folder folder;
+  Daemon first = daemon_of(folder, "first"), second = daemon_of(folder, "second");
+  Daemon whole(folder, "trn1.32xlarge", {.name = "whole", .before = {}, .arguments = {}});
+  const std::vector<std::string> of_each[] = {{whole.emulator()},
+                                              {first.emulator(), second.emulator()}};
+  std::minstd_rand random(11);
+  for (const auto& emulators : of_each) {
+    for (const char* algorithm : {"mesh", "ring"}) {
+      Ranks ranks(folder, emulators, static_cast<unsigned>(4 / emulators.size()), algorithm);
+      ASSERT_EQ(ranks.lines(), ranks.all_say("ready"));
+      ASSERT_EQ(ranks.ask("load good"), ranks.all_say("ready"));
+      ASSERT_EQ(ranks.ask("run"), ranks.all_say("sum 10"));
+      const std::vector<std::string> expected = ranks.ask("time");
+      ASSERT_THAT(expected[0], HasSubstr("time "));
+      std::vector<pid_t> processes = {whole.process().pid(), first.process().pid(),
+                                      second.process().pid()};
+      for (size_t rank = 0; rank < ranks.size(); ++rank) processes.push_back(ranks[rank].pid());
+      for (int run = 0; run < 15; ++run) {
+        ASSERT_EQ(times_while_held_up(ranks, processes, random), expected)
+            << "run " << run << ", " << emulators.size() << " instances, " << algorithm;
+      }
+    }
+  }
 }
 
 TEST(Instances, MayBeProcessesWithDevicesOfTheirOwn) {

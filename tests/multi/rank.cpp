@@ -7,6 +7,7 @@
 //   run         executes on numbers of its rank; answers "sum" and the sum, if all are the same
 //   run N       the same on N times these numbers
 //   second N    executes what "load second" has loaded, on N times these numbers
+//   time        executes on made-up numbers; answers "time" and its model time in picoseconds
 //   bits        executes on made-up numbers of its rank; answers "bits" and a hash of the result
 //   unload      answers ready
 //   exit        ends with status 0 and closes nothing
@@ -99,10 +100,23 @@ class Rank {
     if (status == NRT_SUCCESS) status = nrt_tensor_read(y_, values.data(), 0, kBytes);
     return status;
   }
-  bool bits() {
+  std::vector<float> made_up() const {
     std::mt19937 random(rank_);
     std::vector<float> values(kNumbers);
     for (float& value : values) value = static_cast<float>(random()) * 1e-9f;
+    return values;
+  }
+  bool time() {
+    std::vector<float> values = made_up();
+    nrt_open_execution_report_t report{};
+    report.size = sizeof(report);
+    NRT_STATUS status = execute(values);
+    if (status == NRT_SUCCESS) status = nrt_open_get_execution_report(model_, &report);
+    return status == NRT_SUCCESS ? say("time " + std::to_string(report.device_ps))
+                                 : say_result(status);
+  }
+  bool bits() {
+    std::vector<float> values = made_up();
     if (const NRT_STATUS status = execute(values)) return say_result(status);
     uint64_t hash = 0xcbf29ce484222325u;
     for (const float value : values) {
@@ -148,6 +162,8 @@ int main(int argc, char** argv) {
         rank.run(false, times);
       } else if (std::sscanf(line, "second %u", &times) == 1) {
         rank.run(true, times);
+      } else if (command == "time\n") {
+        rank.time();
       } else if (command == "bits\n") {
         rank.bits();
       } else if (command == "exit\n") {

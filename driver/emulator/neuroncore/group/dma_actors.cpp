@@ -121,6 +121,7 @@ void DmaActors::deactivate(unsigned engine, unsigned queue, ModelTime now) {
   Actor& actor = actor_of(engine, queue);
   actor.active &= ~(1u << queue);
   actor.idle[queue] = now;
+  queues_used_ = true;
   const unsigned owner = actor.owner[queue].actor;
   if (--in_flight_[owner] != 0) return;
   drained_at_[owner] = now;
@@ -270,8 +271,11 @@ void DmaActors::dma_faulted(const chip::DmaFault& fault, const chip::Access& acc
 }
 
 void DmaActors::restart_time() {
-  drained_at_.fill(0);
-  for (Actor& actor : actors_) actor.idle.fill(0);
+  if (queues_used_) {
+    drained_at_.fill(0);
+    for (Actor& actor : actors_) actor.idle.fill(0);
+    queues_used_ = false;
+  }
   if (!links_used_) return;
   for (chip::LinkTimes& times : *links_) times.fill(0);
   links_used_ = false;

@@ -104,6 +104,7 @@ class DmaActors final : public chip::DmaListener {
   std::array<Actor, kDmaActors> actors_;
   std::array<uint16_t, kSequencers> in_flight_{};
   std::array<ModelTime, kSequencers> drained_at_{};
+  bool queues_used_ = false;  // since time began
   // When links to other chips are free, for each sequencer that rings; null until a link is used.
   // Groups do not queue behind each other, and neither do two CC cores: the order would depend on
   // the host.
