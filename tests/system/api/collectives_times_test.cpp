@@ -4,17 +4,11 @@
 // run, to the picosecond, whatever order the host gives the cores.
 //
 // NEURON_TEST_RUNS says how often each operation runs: 12 unless it is set, 1,000 by hand.
-#include <dirent.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <array>
 #include <atomic>
-#include <csignal>
 #include <cstdlib>
-#include <random>
 
-#include "driver/base/backoff.h"
+#include "tests/support/disturbance.h"
 #include "tests/system/api/collectives_support.h"
 
 namespace neuron::test {
@@ -24,67 +18,6 @@ unsigned runs() {
   const char* text = std::getenv("NEURON_TEST_RUNS");
   return text != nullptr ? static_cast<unsigned>(std::atoi(text)) : 12;
 }
-
-// Stops threads of this process for up to a third of a millisecond, wherever they are: a signal to
-// one of them, again and again, whose handler sleeps.
-class Disturbance {
- public:
-  Disturbance() {
-    struct sigaction action {};
-    action.sa_handler = [](int) {
-      // A generator of its own: the one of the thread that is interrupted may be in use.
-      static std::atomic<uint32_t> state{1};
-      const uint32_t random = state.fetch_add(0x9E3779B9u, std::memory_order_relaxed) * 0x85EBCA6Bu;
-      const timespec nap{0, static_cast<long>(random >> 8) % 300'000};
-      const int saved = errno;
-      nanosleep(&nap, nullptr);
-      errno = saved;
-    };
-    action.sa_flags = SA_RESTART;
-    sigaction(number(), &action, nullptr);
-    thread_ = std::thread([this] { disturb(); });
-  }
-  ~Disturbance() {
-    stop_.store(true, std::memory_order_relaxed);
-    thread_.join();
-    // One that a thread has not taken yet is dropped; the default action would end the process.
-    std::signal(number(), SIG_IGN);
-  }
-  uint64_t count() const { return count_.load(std::memory_order_relaxed); }
-
- private:
-  static int number() { return SIGRTMIN + 4; }
-  static std::vector<pid_t> threads() {
-    std::vector<pid_t> found;
-    DIR* folder = opendir("/proc/self/task");
-    if (folder == nullptr) return found;
-    while (const dirent* entry = readdir(folder)) {
-      const pid_t thread = std::atoi(entry->d_name);
-      if (thread > 0 && thread != static_cast<pid_t>(::syscall(SYS_gettid)))
-        found.push_back(thread);
-    }
-    closedir(folder);
-    return found;
-  }
-  void disturb() {
-    std::minstd_rand random(7);
-    while (!stop_.load(std::memory_order_relaxed)) {
-      const std::vector<pid_t> all = threads();
-      for (int i = 0; i < 20 && !all.empty(); ++i) {
-        const pid_t thread = all[random() % all.size()];
-        // One that has ended meanwhile is no loss.
-        if (::syscall(SYS_tgkill, getpid(), thread, number()) == 0) {
-          count_.fetch_add(1, std::memory_order_relaxed);
-        }
-        base::sleep_for(std::chrono::microseconds(random() % 100));
-      }
-    }
-  }
-
-  std::atomic<bool> stop_{false};
-  std::atomic<uint64_t> count_{0};
-  std::thread thread_;
-};
 
 struct Case {
   const char* name;

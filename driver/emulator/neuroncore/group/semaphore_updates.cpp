@@ -12,13 +12,11 @@ uint32_t cell_number(const chip::SemaphoreChange& change, unsigned index) {
 
 }  // namespace
 
-// A group with CC cores waits for others, and so may be late: its own units have times, too.
 void SemaphoreUpdates::note(ArrivalTimes& arrivals, neuron_update_operation operation,
                             const chip::SemaphoreChange& change, uint32_t operand,
                             const Stamp& stamp) {
-  const bool may_be_late = state_.scheduler.sequencers_in_use() > kEngines;
   arrivals.note(operation, ArrivalTimes::cell_of(change.event, change.index), operand,
-                change.before, stamp, may_be_late && stamp.time != 0);
+                change.before, stamp);
   if (!arrivals.is_crowded()) [[likely]] {
     return;
   }

@@ -7,7 +7,7 @@
 namespace neuron::core {
 
 void ArrivalTimes::note_timed(neuron_update_operation operation, unsigned cell, uint32_t units,
-                              uint32_t before, const Stamp& stamp, bool keep) {
+                              uint32_t before, const Stamp& stamp) {
   switch (operation) {
     case NEURON_UPDATE_INC:
       return add(cell, 1, stamp);
@@ -22,7 +22,7 @@ void ArrivalTimes::note_timed(neuron_update_operation operation, unsigned cell, 
       [[fallthrough]];
     case NEURON_UPDATE_WRITE:
       forget(cell);
-      if (keep) add(cell, units, stamp);
+      if (stamp.time != 0) add(cell, units, stamp);
       return;
     default:
       return forget(cell);

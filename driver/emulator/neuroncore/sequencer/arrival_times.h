@@ -10,8 +10,8 @@
 //
 // A sequencer that waits for others may be woken late, at a time that the rest of its group has
 // passed already. Then it must not see what the group has done since. So units of the group itself
-// are kept as well where that can happen, in the order of their times. Those that no sequencer can
-// meet any more are forgotten.
+// are kept as well, in the order of their times. Those that no sequencer can meet any more are
+// forgotten.
 //
 // Callers: the holder of the core. Fails: std::bad_alloc only. Above kMaxEntries changes of time in
 // one cell, the last entry takes all further units.
@@ -32,7 +32,7 @@
 namespace neuron::core {
 
 // When something happened, and by which actor of the group: of two at the same time the one with
-// the smaller number acts first.
+// the smaller number acts first. Zero: at no time, as what the host does.
 struct Stamp {
   static constexpr uint8_t kOtherGroup = 255;
   chip::ModelTime time = 0;
@@ -51,12 +51,10 @@ class ArrivalTimes {
     return index + (event ? NEURON_SEMAPHORES : 0);
   }
 
-  // Records a change of a cell that had the value `before`. `keep`: its time counts, also that of a
-  // change by this group; one by another group always does.
+  // Records a change of a cell that had the value `before`.
   void note(neuron_update_operation operation, unsigned cell, uint32_t units, uint32_t before,
-            const Stamp& stamp, bool keep) {
-    keep = keep || stamp.actor == Stamp::kOtherGroup;
-    if (keep || timed_[cell]) note_timed(operation, cell, units, before, stamp, keep);
+            const Stamp& stamp) {
+    if (stamp.time != 0 || timed_[cell]) note_timed(operation, cell, units, before, stamp);
   }
   // Since when a wait that holds at the value has held, for a sequencer that looks at `now`; zero
   // if it has held before that.
@@ -82,7 +80,7 @@ class ArrivalTimes {
     size_t many = kManyEntries;
   };
   void note_timed(neuron_update_operation operation, unsigned cell, uint32_t units, uint32_t before,
-                  const Stamp& stamp, bool keep);
+                  const Stamp& stamp);
   void add(unsigned cell, uint32_t units, const Stamp& stamp);
   void take(unsigned cell, uint32_t units, uint32_t before);
   void forget(unsigned cell);

@@ -20,16 +20,16 @@ struct Counter {
   uint32_t value = 0;
   ArrivalTimes times;
   void add(uint32_t units, chip::ModelTime time, bool remote = true) {
-    times.note(NEURON_UPDATE_ADD, kCell, units, value, stamp(time, remote), false);
+    times.note(NEURON_UPDATE_ADD, kCell, units, value, stamp(time, remote));
     value += units;
   }
   // By an actor of the group, which may be late.
   void add_own(uint32_t units, chip::ModelTime time, uint8_t actor) {
-    times.note(NEURON_UPDATE_ADD, kCell, units, value, {time, actor}, true);
+    times.note(NEURON_UPDATE_ADD, kCell, units, value, {time, actor});
     value += units;
   }
   void take(uint32_t units) {
-    times.note(NEURON_UPDATE_SUB, kCell, units, value, {}, false);
+    times.note(NEURON_UPDATE_SUB, kCell, units, value, {});
     value -= units;
   }
   chip::ModelTime from(int32_t wanted, unsigned condition = NEURON_WAIT_GE, Stamp now = {}) const {
@@ -40,9 +40,9 @@ struct Counter {
   }
 };
 
-TEST(ArrivalTimes, OfACountOfThisGroupAloneAreNotKept) {
+TEST(ArrivalTimes, OfWhatTheHostAddsAreNotKept) {
   Counter c;
-  c.add(3, 700, false);
+  c.add(3, 0, false);
   EXPECT_EQ(c.from(3), 0u);
 }
 
@@ -89,10 +89,10 @@ TEST(ArrivalTimes, KeepABoundedNumberOfChangesAndThenTheLatest) {
 TEST(ArrivalTimes, AreForgottenWhenTheValueIsSet) {
   Counter c;
   c.add(4, 100);
-  c.times.note(NEURON_UPDATE_WRITE, kCell, 5, c.value, {10, 0}, false);
+  c.times.note(NEURON_UPDATE_WRITE, kCell, 5, c.value, {});
   c.value = 5;
   EXPECT_EQ(c.from(5), 0u);
-  c.times.note(NEURON_UPDATE_WRITE, kCell, 2, c.value, Counter::stamp(60, true), false);
+  c.times.note(NEURON_UPDATE_WRITE, kCell, 2, c.value, Counter::stamp(60, true));
   c.value = 2;
   EXPECT_EQ(c.from(1), 60u);
 }
@@ -138,9 +138,9 @@ TEST(ArrivalTimes, BeforeATimeThatNobodyLooksAtAreForgotten) {
 TEST(ArrivalTimes, LetAPeerTakeWhatHasNone) {
   Counter c;
   c.add(3, 0, false);
-  c.times.note(NEURON_UPDATE_SUB, kCell, 1, c.value, Counter::stamp(90, true), false);
+  c.times.note(NEURON_UPDATE_SUB, kCell, 1, c.value, Counter::stamp(90, true));
   c.value = 2;
-  c.times.note(NEURON_UPDATE_DEC, kCell, 1, c.value, Counter::stamp(95, true), false);
+  c.times.note(NEURON_UPDATE_DEC, kCell, 1, c.value, Counter::stamp(95, true));
   c.value = 1;
   EXPECT_EQ(c.from(1), 0u);
 }
