@@ -77,8 +77,9 @@ inline Outcome outcome_of(const kernels::Neff& neff, unsigned generation, const 
 // Bits and model time that were checked in.
 inline void expect_golden(const Outcome& outcome, const Golden& golden) {
   Bytes all;
-  for (const auto& [name, bytes] : outcome.outputs)
+  for (const auto& [name, bytes] : outcome.outputs) {
     all.insert(all.end(), bytes.begin(), bytes.end());
+  }
   EXPECT_EQ(hash_of(all), golden.hash) << std::hex << "0x" << hash_of(all) << "u";
   EXPECT_EQ(outcome.device_ps, golden.device_ps);
 }
