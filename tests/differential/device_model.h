@@ -51,13 +51,14 @@ inline bool runtime_ready() {
 
 class DeviceModel {
  public:
-  explicit DeviceModel(const runtime::Result<Bytes>& neff) {
+  explicit DeviceModel(const runtime::Result<Bytes>& neff) : DeviceModel(neff, runtime_ready()) {}
+  // On a device that the caller has opened, if `ready`.
+  DeviceModel(const runtime::Result<Bytes>& neff, bool ready) {
     if (!neff) {
       ADD_FAILURE() << neff.error().sentence;
       return;
     }
-    if (!runtime_ready() ||
-        !succeeded(nrt_load(neff->data(), neff->size(), 0, 1, &model_), "nrt_load")) {
+    if (!ready || !succeeded(nrt_load(neff->data(), neff->size(), 0, 1, &model_), "nrt_load")) {
       return;
     }
     nrt_tensor_info_array_t* info = nullptr;

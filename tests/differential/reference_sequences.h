@@ -90,6 +90,21 @@ struct AttentionReference {
   }
 };
 
+// Positions p, p + 128 ... of a head behind each other.
+inline std::vector<float> packed_rows(const std::vector<float>& v, size_t heads, size_t sequence,
+                                      size_t size) {
+  std::vector<float> packed;
+  for (size_t head = 0; head < heads; ++head) {
+    for (size_t first = 0; first < 128; ++first) {
+      for (size_t row = first; row < sequence; row += 128) {
+        const auto from = v.begin() + static_cast<ptrdiff_t>((head * sequence + row) * size);
+        packed.insert(packed.end(), from, from + static_cast<ptrdiff_t>(size));
+      }
+    }
+  }
+  return packed;
+}
+
 // One channel of the selective scan; its rows of delta, u and a, and b and c [states, positions].
 // The error runs along with the state: the decay is off by the rounding of its argument and by
 // exp's own error, the increment rounds twice, product and sum of the scan once each. Then y rounds

@@ -82,23 +82,8 @@ TEST(Rope, SaysWhatItTakes) {
   expect_refused(kernels::rope("odd", kF32, {65, 1, 1, 16, false}), "an even size up to 256");
 }
 
-// Positions p, p + 128 ... of a head behind each other.
-std::vector<float> packed_rows(const std::vector<float>& v, size_t heads, size_t sequence,
-                               size_t size) {
-  std::vector<float> packed;
-  for (size_t head = 0; head < heads; ++head) {
-    for (size_t first = 0; first < 128; ++first) {
-      for (size_t row = first; row < sequence; row += 128) {
-        const auto from = v.begin() + static_cast<ptrdiff_t>((head * sequence + row) * size);
-        packed.insert(packed.end(), from, from + static_cast<ptrdiff_t>(size));
-      }
-    }
-  }
-  return packed;
-}
-
 void check_attention(uint8_t dtype, const kernels::AttentionShape& shape, const Golden& golden) {
-  const auto [heads, sequence, size, causal, block, packed] = shape;
+  const uint64_t heads = shape.heads, sequence = shape.sequence, size = shape.head_size;
   DeviceModel model(kernels::attention("attention", dtype, shape));
   ASSERT_TRUE(model.usable());
   const std::vector<float> q = random_values(dtype, 85, heads * sequence * size, 4);
@@ -106,10 +91,11 @@ void check_attention(uint8_t dtype, const kernels::AttentionShape& shape, const 
   const std::vector<float> v = random_values(dtype, 87, heads * sequence * size, 3);
   write_as(model, "q", dtype, q);
   write_as(model, "k", dtype, k);
-  write_as(model, "v", dtype, packed ? packed_rows(v, heads, sequence, size) : v);
+  write_as(model, "v", dtype, shape.packed ? packed_rows(v, heads, sequence, size) : v);
   ASSERT_TRUE(model.execute());
   const std::vector<float> got = read_as(model, "y", dtype);
-  const AttentionReference reference{size, sequence, std::min(block, sequence), dtype == kBf16};
+  const AttentionReference reference{size, sequence, std::min(shape.block, sequence),
+                                     dtype == kBf16};
   for (size_t head = 0; head < heads; ++head) {
     const size_t first = head * sequence * size;
     for (size_t row = 0; row < sequence; row += 7) {
@@ -117,10 +103,10 @@ void check_attention(uint8_t dtype, const kernels::AttentionShape& shape, const 
       expect_within(
           {of_row, of_row + static_cast<ptrdiff_t>(size)},
           stored_as(dtype, reference.row(q.data() + first + row, sequence, k.data() + first,
-                                         v.data() + first, causal ? row + 1 : sequence)));
+                                         v.data() + first, shape.causal ? row + 1 : sequence)));
     }
   }
-  if (!packed) return expect_golden(model, "y", golden);
+  if (!shape.packed) return expect_golden(model, "y", golden);
   // Its transfers take another time.
   const uint64_t hash = hash_of(model.read("y"));
   EXPECT_EQ(hash, golden.hash) << std::hex << "0x" << hash << "u";

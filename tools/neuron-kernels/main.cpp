@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // neuron-kernels: writes the NEFF files of tools/compiler/kernels.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -22,6 +23,14 @@ const neuron::tools::Manual kManual{
     .examples = {{"neuron-kernels --list", "what there is"},
                  {"neuron-kernels --kernel softmax_f32", "one of them"}},
     .see_also = {"neuron-packager(1)", "neuron-as(1)"}};
+
+// The kernels for one chip, or for all of them if `generation` is 0.
+std::vector<std::string> chosen(std::vector<std::string> names, unsigned generation) {
+  std::erase_if(names, [generation](const std::string& name) {
+    return generation != 0 && neuron::kernels::generation_of(name) != generation;
+  });
+  return names;
+}
 
 bool write_kernel(const std::string& name, const std::string& data, const std::string& output) {
   const auto neff = neuron::kernels::build(name, data);
@@ -48,18 +57,24 @@ int main(int argc, char** argv) {
   std::vector<std::string> wanted;
   std::string data = NEURON_DIGITS_FOLDER;
   std::string output = ".";
-  line.flag("--all", all, "Write every kernel but the large ones");
+  std::string target;
+  line.flag("--all", all, "Write every kernel of the target but the large ones");
   line.flag("--list", list, "Print the names of the kernels");
   line.option("--kernel", wanted, "Write the kernel of this name (may be repeated)");
+  line.option("--target", target,
+              "Chip of --all and --list: trn1, trn2 or trn3; without it trn1 and all")
+      .one_of({"trn1", "trn2", "trn3"});
   line.option("--data", data, "Folder with the digits' weights").with_default();
   line.option("--output", output, "Folder to write to, made if missing").with_default();
   if (const auto status = line.parse(argc, argv)) return *status;
+  const unsigned generation = target.empty() ? 0 : 2 + static_cast<unsigned>(target[3] - '1');
   if (list) {
-    for (const std::string& name : neuron::kernels::names()) std::puts(name.c_str());
-    for (const std::string& name : neuron::kernels::large_names()) std::puts(name.c_str());
+    for (const auto& names : {neuron::kernels::names(), neuron::kernels::large_names()}) {
+      for (const std::string& name : chosen(names, generation)) std::puts(name.c_str());
+    }
     return neuron::tools::finish_output("neuron-kernels") ? 0 : 1;
   }
-  if (all) wanted = neuron::kernels::names();
+  if (all) wanted = chosen(neuron::kernels::names(), std::max(generation, 2u));
   if (wanted.empty()) {
     std::fprintf(stderr, "neuron-kernels: nothing to write; give --all, or --kernel NAME\n");
     return neuron::tools::kWrongUsage;

@@ -82,12 +82,17 @@ static void *read_file(const char *path, size_t *size) {
   return bytes;
 }
 
-/* Small numbers that differ from element to element and are finite in every type. */
+/* Numbers that differ from element to element, small ones and finite in every float type. */
 static void fill(unsigned char *bytes, size_t size, int dtype) {
   size_t i;
 
   for (i = 0; dtype == NRT_DTYPE_FLOAT32 && i + 4 <= size; i += 4) {
     float value = (float)(i / 4 % 17) * 0.0625f - 0.5f;
+    memcpy(bytes + i, &value, 4);
+  }
+  /* Numbers of rows: no two are equal. */
+  for (i = 0; dtype == NRT_DTYPE_UINT32 && i + 4 <= size; i += 4) {
+    uint32_t value = (uint32_t)(i / 4);
     memcpy(bytes + i, &value, 4);
   }
   for (i = 0; dtype == NRT_DTYPE_BFLOAT16 && i + 2 <= size; i += 2) {

@@ -6,13 +6,15 @@
 // the exponentials, because the product with v needs the keys on partitions. With more than one
 // block, the greatest score so far is the reference of all exponentials: when it grows, the sums so
 // far shrink by exp(old - new). The blocks pass through the engines as through a pipeline. Causal:
-// PE adds a mask to the scores on the diagonal; blocks beyond the diagonal are skipped. k and v of
-// a head stay in SBUF for all its queries.
+// PE adds a mask to the scores on the diagonal; blocks beyond the diagonal are skipped. With a
+// window, so are blocks before it, and another mask hides the part of its first square that is out
+// of it. k and v of a head stay in SBUF for all queries of the heads that share them.
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "driver/isa/instruction.h"
+#include "tools/compiler/kernels/causal_mask.h"
 #include "tools/compiler/kernels/kernels.h"
 #include "tools/compiler/kernels/row_tiles.h"
 
@@ -30,8 +32,7 @@ namespace {
 constexpr uint8_t kF32 = NEURON_DTYPE_F32;
 constexpr uint32_t kRows = NEURON_PARTITIONS;  // Queries of a tile; keys of a transposed square
 constexpr uint32_t kBank = NEURON_PSUM_BANK_BYTES / 4;
-constexpr uint32_t kTurned = 4;    // Squares that are transposed together
-constexpr float kHidden = -1e30F;  // exp of it is 0
+constexpr uint32_t kTurned = 4;  // Squares that are transposed together
 
 class Attention {
  public:
@@ -42,21 +43,24 @@ class Attention {
  private:
   // The tiles that a tile of queries works with.
   struct Set {
-    Tile q, sums, y, maximum[2], lowered[2], total, factor;
+    Tile q, sums, y, maximum[2], lowered[2], total, factor, log_sum;
   };
   // The tiles that a block of keys works with.
   struct Step {
     Tile scores, weights, block_maximum, block_total, shrink;
   };
-  // Keys [first, first + count) meet the queries; `hides`: the last 128 of them are on the
-  // diagonal.
+  // `count` keys of block `number` from its key `first` on meet the queries; `hides`: the last 128
+  // of them are on the diagonal, `leaves`: the first 128 of them are partly out of the window.
   struct Block {
     uint32_t number = 0, count = 0;
     bool hides = false;
+    uint32_t first = 0;
+    bool leaves = false;
   };
 
   void allocate();
   void make_mask();
+  void hide(const Step& step, uint32_t first, const Tile& mask);
   void load_head(uint64_t head);
   // One block of keys that meets one tile of queries.
   struct Meeting {
@@ -73,21 +77,25 @@ class Attention {
   void exponentials(const Set& set, const Step& step, const Block& block, bool first);
   void weigh(const Set& set, const Step& step, const Block& block, bool first);
   uint32_t head_size() const { return static_cast<uint32_t>(shape_.head_size); }
+  uint64_t kv_heads() const { return shape_.kv_heads == 0 ? shape_.heads : shape_.kv_heads; }
+  uint64_t heads_together() const { return shape_.heads / kv_heads(); }
 
   Program program_;
   uint8_t dtype_;
   AttentionShape shape_;
   float scale_ = 1;
   uint32_t block_ = 0;
-  Buffer q_, k_, v_, y_;
+  Buffer q_, k_, v_, y_, log_sums_;
   std::vector<Tile> k_tiles_, v_tiles_;  // A block each
   Tile queries_;                         // Of a head; packed
   std::array<Set, 2> sets_;
   std::array<Step, 2> steps_;
   std::array<Tile, 2> turned_, turned_copy_, products_;
-  Tile identity_, mask_;
+  CausalMask causal_;
+  Tile past_;  // The mask where the window begins
   unsigned next_step_ = 0, next_turned_ = 0, next_product_ = 0;
-  unsigned newest_ = 0;  // Of Set::maximum
+  unsigned newest_ = 0;                  // Of Set::maximum
+  std::array<unsigned, 2> newest_of_{};  // By set: the last block of its queries
   std::vector<Meeting> meetings_;
 };
 
@@ -110,6 +118,7 @@ void Attention::allocate() {
     }
     set.total = column("total");
     set.factor = column("factor");
+    if (shape_.log_sums) set.log_sum = column("logarithm of the sum");
   }
   for (unsigned i = 0; i < 2; ++i) {
     steps_[i].scores = program_.psum("scores", kRows, std::min(block_, sequence));
@@ -123,19 +132,14 @@ void Attention::allocate() {
   }
 }
 
-// Identity [128, 128] and a matrix that is kHidden where the column (key) is above the row (query):
-// their product is added to the scores on the diagonal.
+// On the diagonal, keys above the query are hidden; where the window begins, those that are not.
 void Attention::make_mask() {
   program_.section("mask");
-  const Tile one = program_.sbuf("ones", kRows, kRows, dtype_);
-  identity_ = program_.sbuf("identity", kRows, kRows, dtype_);
-  mask_ = program_.sbuf("mask", kRows, kRows, dtype_);
-  const builder::IndexPattern below{.size = {kRows}, .step = {-1}, .offset = 0, .of_partition = 1};
-  const bool narrow = dtype_ == NEURON_DTYPE_BF16;
-  program_.memset(Engine::kPool, one.all(), narrow ? 0x3F80 : 0x3F800000);
-  program_.memset(Engine::kPool, mask_.all(), 0);
-  program_.affine_select(identity_.all(), one.all(), below, NEURON_ALU_EQ, 0.0F);
-  program_.affine_select(mask_.all(), mask_.all(), below, NEURON_ALU_GE, kHidden);
+  causal_ = causal_mask(program_, dtype_);
+  if (shape_.window == 0) return;
+  past_ = program_.sbuf("mask of the past", kRows, kRows, dtype_);
+  program_.memset(Engine::kPool, past_.all(), 0);
+  program_.affine_select(past_.all(), past_.all(), below_diagonal(), NEURON_ALU_LT, kHidden);
 }
 
 void Attention::load_head(uint64_t head) {
@@ -144,6 +148,8 @@ void Attention::load_head(uint64_t head) {
   if (shape_.packed) {
     program_.dma(Engine::kSp, queries_.all(), q_.block(head * size, size, 0, shape_.sequence));
   }
+  if (head % heads_together() != 0) return;
+  head /= heads_together();
   for (size_t b = 0; b < k_tiles_.size(); ++b) {
     const uint64_t first = b * block_, count = k_tiles_[b].columns;
     program_.dma(Engine::kSp, k_tiles_[b].all(), k_.block(head * size, size, first, count));
@@ -161,10 +167,14 @@ void Attention::load_head(uint64_t head) {
 std::vector<Attention::Block> Attention::blocks_of(uint64_t first_query) const {
   std::vector<Block> blocks;
   const uint64_t end = shape_.causal ? first_query + kRows : shape_.sequence;
-  for (uint64_t first = 0; first < end; first += block_) {
-    const auto count = static_cast<uint32_t>(std::min<uint64_t>(block_, end - first));
-    blocks.push_back(
-        {static_cast<uint32_t>(first / block_), count, shape_.causal && first + count == end});
+  const bool windowed = shape_.window != 0 && first_query >= shape_.window;
+  const uint64_t begin = windowed ? first_query - shape_.window : 0;
+  for (uint64_t first = begin; first < end;) {
+    const uint64_t number = first / block_;
+    const auto count = static_cast<uint32_t>(std::min((number + 1) * block_, end) - first);
+    blocks.push_back({static_cast<uint32_t>(number), count, shape_.causal && first + count == end,
+                      static_cast<uint32_t>(first % block_), windowed && first == begin});
+    first += count;
   }
   return blocks;
 }
@@ -174,12 +184,16 @@ void Attention::score(const TileAccess& q, const Step& step, const Block& block)
   program_.load_weights(q);
   for (uint32_t first = 0; first < block.count; first += kBank) {
     const uint32_t count = std::min(kBank, block.count - first);
-    program_.multiply(step.scores.column_range(first, count), k.column_range(first, count), false,
-                      first == 0);
+    program_.multiply(step.scores.column_range(first, count),
+                      k.column_range(block.first + first, count), false, first == 0);
   }
-  if (!block.hides) return;
-  program_.matmul(step.scores.column_range(block.count - kRows, kRows), identity_.all(),
-                  mask_.all(), true);
+  if (block.leaves) hide(step, 0, past_);
+  if (block.hides) hide(step, block.count - kRows, causal_.mask);
+}
+
+// Adds a mask to 128 columns of scores.
+void Attention::hide(const Step& step, uint32_t first, const Tile& mask) {
+  program_.matmul(step.scores.column_range(first, kRows), causal_.identity.all(), mask.all(), true);
 }
 
 void Attention::exponentials(const Set& set, const Step& step, const Block& block, bool first) {
@@ -233,7 +247,8 @@ void Attention::weigh(const Set& set, const Step& step, const Block& block, bool
   for (uint32_t square = 0; square < squares; ++square) {
     const unsigned side = (base + square / kTurned) % 2;
     program_.matmul(product.all(), turned_copy_[side].column_range(square % kTurned * kRows, kRows),
-                    v.column_range(square * head_size(), head_size()), square > 0);
+                    v.column_range((block.first / kRows + square) * head_size(), head_size()),
+                    square > 0);
   }
   if (first) {
     program_.tensor_copy(Engine::kDve, set.sums.all(), product.all());
@@ -278,6 +293,7 @@ void Attention::run(uint64_t head) {
     if (i >= count) return;
     const Meeting& meeting = meetings_[i];
     exponentials(sets_[meeting.tile.set], steps_[meeting.step], meeting.block, meeting.first);
+    newest_of_[meeting.tile.set] = newest_;
   };
   start(0);
   start(1);
@@ -302,10 +318,26 @@ void Attention::finish(uint64_t head, const RowTile& tile) {
                y_.block(head * shape_.sequence + tile.first, kRows, 0, size)
                    .advancing(tile.step * static_cast<int64_t>(size * element)),
                set.y.all());
+  if (!shape_.log_sums) return;
+  program_.activate(set.log_sum.all(), NEURON_ACT_LOG, set.total.all());
+  program_.scalar_tensor_tensor(set.log_sum.all(), set.maximum[newest_of_[tile.set]].all(),
+                                NEURON_ALU_MUL, scale_, NEURON_ALU_ADD, set.log_sum.all());
+  program_.dma(Engine::kPool,
+               log_sums_.block(head * shape_.sequence + tile.first, kRows, 0, 1)
+                   .advancing(tile.step * int64_t{4}),
+               set.log_sum.all());
 }
 
 Neff Attention::build() {
-  const auto [heads, sequence, size, causal, block, packed] = shape_;
+  const auto [heads, sequence, size, causal, block, packed, shared, window, log_sums] = shape_;
+  if ((heads != 0 && heads % kv_heads() != 0) ||
+      (window != 0 && (!causal || window % kRows != 0))) {
+    return fail(NRT_INVALID,
+                "attention \"{}\" of {} heads on {} heads of keys with a window of {}; expected a "
+                "number of heads that the keys' divides, and a window that is a multiple of {} and "
+                "causal",
+                program_.name(), heads, kv_heads(), window, kRows);
+  }
   if (heads == 0 || sequence == 0 || sequence % kRows != 0 || sequence > UINT32_MAX || size == 0 ||
       size > kRows || block == 0 || block % kRows != 0 || block > 2 * kBank ||
       (dtype_ != NEURON_DTYPE_F32 && dtype_ != NEURON_DTYPE_BF16)) {
@@ -319,10 +351,11 @@ Neff Attention::build() {
   scale_ = static_cast<float>(1 / std::sqrt(static_cast<double>(size)));
   block_ = static_cast<uint32_t>(std::min(block, sequence));
   q_ = program_.input("q", dtype_, {heads, size, sequence});
-  k_ = program_.input("k", dtype_, {heads, size, sequence});
-  v_ = packed ? program_.input("v", dtype_, {heads, kRows, sequence / kRows * size})
-              : program_.input("v", dtype_, {heads, sequence, size});
+  k_ = program_.input("k", dtype_, {kv_heads(), size, sequence});
+  v_ = packed ? program_.input("v", dtype_, {kv_heads(), kRows, sequence / kRows * size})
+              : program_.input("v", dtype_, {kv_heads(), sequence, size});
   y_ = program_.output("y", dtype_, {heads, sequence, size});
+  if (log_sums) log_sums_ = program_.output("log_sums", kF32, {heads, sequence, 1});
   allocate();
   if (causal) make_mask();
   for (uint64_t head = 0; head < heads; ++head) {

@@ -15,6 +15,7 @@ struct Entry {
   const char* name;
   Neff (*build)(const char* name, const std::string& data);
   bool large = false;  // Not written by the build
+  uint8_t generation = 2;
 };
 
 // Kernels of one shape of arguments, as table entries.
@@ -63,11 +64,26 @@ constexpr std::array kEntries = {
     Entry{"matmul_f32_1024", product<kF32, 1024, 1024, 1024>},
     Entry{"matmul_bf16_1024", product<kBf16, 1024, 1024, 1024>},
     Entry{"matmul_bf16_4096", product<kBf16, 4096, 4096, 4096>, true},
+    Entry{.name = "mx_matmul",
+          .build =
+              [](const char* name, const std::string&) {
+                return mx_matmul(name, kBf16, {256, 1024, 512});
+              },
+          .generation = 4},
+    Entry{.name = "sparse_matmul",
+          .build =
+              [](const char* name, const std::string&) {
+                return sparse_matmul(name, kBf16, {256, 1024, 512, NEURON_SPARSE_4_OF_16});
+              },
+          .generation = 3},
     Entry{"layer_norm", make<layer_norm, kF32, 300, 1000>},
     Entry{"layer_norm_bf16", make<layer_norm, kBf16, 512, 1024>},
     Entry{"layer_norm_bf16_4096", make<layer_norm, kBf16, 4096, 4096>},
     Entry{"rms_norm", make<rms_norm, kF32, 300, 1000>},
     Entry{"rms_norm_bf16", make<rms_norm, kBf16, 512, 1024>},
+    Entry{.name = "rms_norm_quant_bf16",
+          .build = make<rms_norm_quant, kBf16, 256, 1024, 3>,
+          .generation = 3},
     Entry{"softmax_f32", make<softmax, kF32, 256, 1024>},
     Entry{"softmax_bf16", make<softmax, kBf16, 256, 1024>},
     Entry{"softmax_bf16_4096", make<softmax, kBf16, 4096, 4096>},
@@ -81,6 +97,24 @@ constexpr std::array kEntries = {
     Entry{"rope_interleaved", rotary<128, 1, 4, 512, true>},
     Entry{"attention", heads<kF32, 1, 512, 64, false>},
     Entry{"attention_causal_bf16", heads<kBf16, 2, 512, 128, true>},
+    Entry{"attention_grouped_bf16",
+          [](const char* name, const std::string&) {
+            return attention(name, kBf16,
+                             {.heads = 4, .sequence = 384, .head_size = 64, .causal = true,
+                              .kv_heads = 2, .log_sums = true});
+          }},
+    Entry{"attention_window_bf16",
+          [](const char* name, const std::string&) {
+            return attention(name, kBf16,
+                             {.heads = 1, .sequence = 768, .head_size = 64, .causal = true,
+                              .block = 512, .window = 256});
+          }},
+    Entry{"attention_backward_bf16",
+          [](const char* name, const std::string&) {
+            return attention_backward(
+                name, kBf16,
+                {.heads = 2, .sequence = 384, .head_size = 64, .causal = true, .kv_heads = 1});
+          }},
     Entry{"attention_f32_4096", heads<kF32, 1, 4096, 128, false>, true},
     Entry{"attention_bf16_4096", heads<kBf16, 1, 4096, 128, false>, true},
     Entry{"mamba_v1", scan<256, 512, 1>},
@@ -89,6 +123,18 @@ constexpr std::array kEntries = {
     Entry{"mamba_v1_4096", scan<4096, 512, 1>, true},
     Entry{"mamba_v2_4096", scan<4096, 512, 2>, true},
     Entry{"mamba_v3_4096", scan<4096, 8192, 3>, true},
+    Entry{"ssd_bf16",
+          [](const char* name, const std::string&) {
+            return ssd(name, kBf16, {1, 2, 256, 64, 64});
+          }},
+    Entry{"router_top_k_bf16",
+          [](const char* name, const std::string&) {
+            return router_top_k(name, kBf16, {256, 256, 64, 4});
+          }},
+    Entry{"moe_bf16",
+          [](const char* name, const std::string&) {
+            return moe(name, kBf16, {256, 128, 128, 8, 8});
+          }},
     Entry{"convolution",
           [](const char* name, const std::string&) {
             return convolution(name, kBf16, {1, 128, 128, 34, 18, 3, 2});
@@ -120,6 +166,13 @@ std::vector<std::string> names_of(bool large) {
 
 std::vector<std::string> names() { return names_of(false); }
 std::vector<std::string> large_names() { return names_of(true); }
+
+uint8_t generation_of(const std::string& name) {
+  for (const Entry& entry : kEntries) {
+    if (name == entry.name) return entry.generation;
+  }
+  return 0;
+}
 
 Neff build(const std::string& name, const std::string& data) {
   std::string known;

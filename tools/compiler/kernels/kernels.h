@@ -34,6 +34,24 @@ Neff matmul(const std::string& name, uint8_t dtype, const MatmulShape& shape);
 enum class MatmulForm : uint8_t { kBasic, kTiled, kHoisted, kBlocked };
 Neff matmul_form(const std::string& name, uint8_t dtype, const MatmulShape& shape, MatmulForm form);
 
+// The same of bf16 or f16, both matrices quantised on the device to block-scaled `codes`, f8e4fnx4
+// or f8e5x4; the result is of `dtype`. A scale belongs to 32 rows of K of one column. m is a
+// multiple of 128, k and n of 512; the moving matrix must fit into SBUF. Generation 4.
+Neff mx_matmul(const std::string& name, uint8_t dtype, const MatmulShape& shape,
+               uint8_t codes = NEURON_DTYPE_F8E4FNX4, uint8_t generation = 4);
+
+// The same with structured sparsity, bf16 or f16: of each D rows of K, a column of the stationary
+// matrix has S that are not 0, by a ratio NEURON_SPARSE_* (hw/isa.h). Inputs: the compressed
+// "weights" [k S / D, m], their "positions" among the D rows, u16 with four columns each
+// [k S / D, m / 4], and rhs [k, n]. m is a multiple of 128, k of 128 D / S, n of 512; the moving
+// matrix must fit into SBUF. Generations 3 and 4.
+struct SparseShape {
+  uint64_t m = 0, k = 0, n = 0;
+  uint8_t ratio = NEURON_SPARSE_4_OF_8;
+};
+Neff sparse_matmul(const std::string& name, uint8_t dtype, const SparseShape& shape,
+                   uint8_t generation = 3);
+
 // sum [rows, columns] = a + b.
 Neff tensor_add(const std::string& name, uint8_t dtype, uint64_t rows, uint64_t columns);
 
@@ -45,6 +63,13 @@ Neff layer_norm(const std::string& name, uint8_t dtype, uint64_t rows, uint64_t 
 // x / sqrt(mean of squares + kNormEpsilon) * weight [columns].
 Neff rms_norm(const std::string& name, uint8_t dtype, uint64_t rows, uint64_t columns);
 inline constexpr float kNormEpsilon = 1e-5F;
+// rms_norm of f32 or bf16, quantised: y [rows, columns + 4] of f8e4, the last four bytes of a row
+// its scale in f32: a code times the scale is the result. The scale is the row's greatest
+// magnitude, or kQuantSmallest if that is more, divided by kQuantGreatest. columns is a multiple
+// of 4. Generations 3 and 4.
+Neff rms_norm_quant(const std::string& name, uint8_t dtype, uint64_t rows, uint64_t columns,
+                    uint8_t generation = 3);
+inline constexpr float kQuantGreatest = 240, kQuantSmallest = 1e-10F;
 
 // y [columns, rows] = transpose of x [rows, columns]. PE: 2 or 4 bytes; DVE: multiples of 32.
 enum class TransposeBy : uint8_t { kPe, kDve, kDma };
@@ -75,14 +100,69 @@ Neff rope(const std::string& name, uint8_t dtype, const RopeShape& shape);
 // blocks of up to `block`, with more than one of them by online softmax. Packed: v is [heads, 128,
 // sequence / 128 * head_size], the positions p, p + 128, p + 256 ... of a head behind each other,
 // so that a partition's part of it is one row of HBM, and q is loaded once for each head; the
-// results are the same.
+// results are the same. With kv_heads, k and v have so many heads, each of which heads / kv_heads
+// neighbours of q share. With a window, a multiple of 128, a causal query meets only the last
+// `window` keys, its own included. With log_sums, the output "log_sums", f32 [heads, sequence, 1],
+// has the logarithm of the sum of exponentials of each query.
 struct AttentionShape {
   uint64_t heads = 0, sequence = 0, head_size = 0;
   bool causal = false;
   uint64_t block = 1024;
   bool packed = false;
+  uint64_t kv_heads = 0;  // 0: heads
+  uint64_t window = 0;    // 0: none
+  bool log_sums = false;
 };
 Neff attention(const std::string& name, uint8_t dtype, const AttentionShape& shape);
+
+// The gradients dq [heads, head_size, sequence], dk [kv_heads, head_size, sequence] and dv
+// [kv_heads, sequence, head_size] of that, from q, k, v, y, its gradient dy (as y) and log_sums,
+// f32 or bf16; of the shape, `block`, `packed`, `window` and `log_sums` are not looked at. k and v
+// of a head, and q and dy of all heads that share it, must fit into SBUF.
+Neff attention_backward(const std::string& name, uint8_t dtype, const AttentionShape& shape);
+
+// The router of a mixture of experts: for each token the `chosen` experts of the greatest logits,
+// greatest first and of equal ones the first, as "experts", u32 [tokens, chosen], and their
+// "weights", f32 [tokens, chosen], from x_t [inputs, tokens] and w [inputs, experts], f32 or bf16:
+// the softmax over all experts, or over those that are chosen (normalised). inputs is a multiple of
+// 128, experts 8 to 512, chosen up to 64.
+struct RouterShape {
+  uint64_t tokens = 0, inputs = 0;
+  uint32_t experts = 0, chosen = 0;
+  bool normalised = true;
+};
+Neff router_top_k(const std::string& name, uint8_t dtype, const RouterShape& shape);
+
+// A mixture of experts without dropped tokens: y [tokens, inputs], row t the sum over the places of
+// token t of affinities [t, e] (silu(x_t gate_e) * (x_t up_e)) down_e. Places come in `blocks` of
+// 128, each of one expert: "tokens", u32 [blocks, 128], has a token only once in a block, and
+// `tokens` where there is none; "experts", u32 [blocks], the expert. x [tokens, inputs], gate_up
+// [experts, inputs, 2 hidden] (gate first) and down [experts, hidden, inputs] are f32 or bf16, the
+// affinities f32 [tokens, experts]. inputs and hidden are multiples of 128. Weights are inputs,
+// which each execution first copies, because only what does not move can be fetched by an address
+// from a register; or, given here, constants of the file.
+inline constexpr uint32_t kMoePlaces = 128;
+struct MoeShape {
+  uint64_t tokens = 0, inputs = 0, hidden = 0, experts = 0;
+  uint32_t blocks = 0;
+};
+struct MoeWeights {
+  std::vector<uint8_t> gate_up, down;  // As the inputs would be
+};
+Neff moe(const std::string& name, uint8_t dtype, const MoeShape& shape,
+         const MoeWeights* weights = nullptr, uint8_t generation = 2);
+
+// Mamba-2's state-space duality: for each head of each sequence, with the state [states,
+// head_size],
+//   state[t] = exp(delta[t] a) state[t - 1] + delta[t] b[t] x[t],   y[t] = c[t] state[t],
+// of x and y [batch, heads, sequence, head_size], b and c [batch, sequence, states], f32 or bf16,
+// delta [batch, heads, sequence] and a [heads] (not positive), f32. In chunks of 128 positions,
+// which are products. sequence is a multiple of 128; up to 128 heads and states, head_size up to
+// 512.
+struct SsdShape {
+  uint64_t batch = 0, heads = 0, sequence = 0, head_size = 0, states = 0;
+};
+Neff ssd(const std::string& name, uint8_t dtype, const SsdShape& shape);
 
 // The selective scan of Mamba, f32: y [channels, sequence] of delta and u, as y, a [channels,
 // states], b and c [states, sequence]. Versions 1 and 2 (loops over states outside, inside) take up
@@ -133,10 +213,12 @@ Neff digits_parallel(const std::string& name, uint32_t rows);
 // The update alone: inputs "gradients", "rate", w1, w2 and b2, outputs w1_next, w2_next, b2_next.
 Neff digits_update(const std::string& name);
 
-// The names of the kernels in build/neff, and of the large ones, which are written on request only;
-// `data` is the folder of the digits' weights.
+// The names of the kernels in build/neff, of all generations, and of the large ones, which are
+// written on request only; `data` is the folder of the digits' weights.
 std::vector<std::string> names();
 std::vector<std::string> large_names();
+// What a kernel of these names was written for: 2 (trn1, inf2), 3 (trn2) or 4 (trn3); 0: unknown.
+uint8_t generation_of(const std::string& name);
 Neff build(const std::string& name, const std::string& data);
 
 }  // namespace neuron::kernels

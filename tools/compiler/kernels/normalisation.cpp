@@ -5,10 +5,10 @@
 // and * 1/sqrt(variance + epsilon) + bias, two passes. RMS norm: Activation squares and sums in one
 // pass. 1/sqrt is Activation's; epsilon is its bias, a tile as generation 2 demands.
 #include <array>
-#include <bit>
 
 #include "driver/isa/instruction.h"
 #include "tools/compiler/kernels/kernels.h"
+#include "tools/compiler/kernels/row_constants.h"
 #include "tools/compiler/kernels/row_tiles.h"
 
 namespace neuron::kernels {
@@ -23,19 +23,6 @@ namespace {
 constexpr uint32_t kStatistics = 512;  // Columns of one bn_stats
 constexpr uint32_t kScaled = 1024;     // Columns between the two passes: a small tile is hot
 constexpr uint8_t kF32 = NEURON_DTYPE_F32;
-
-Tile constant_column(Program& program, const char* name, float value) {
-  const Tile tile = program.sbuf(name, NEURON_PARTITIONS, 1, kF32);
-  program.memset(Engine::kPool, tile.all(), std::bit_cast<uint32_t>(value));
-  return tile;
-}
-
-Tile broadcast_row(Program& program, const std::string& name, uint8_t dtype, uint64_t columns) {
-  const Buffer row = program.input(name, dtype, {columns});
-  const Tile tile = program.sbuf(name, NEURON_PARTITIONS, static_cast<uint32_t>(columns), dtype);
-  program.dma(Engine::kActivation, tile.all(), row.broadcast(NEURON_PARTITIONS));
-  return tile;
-}
 
 }  // namespace
 

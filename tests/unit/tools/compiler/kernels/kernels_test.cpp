@@ -17,7 +17,7 @@ TEST(Kernels, AreReadByTheLoaderAndTheSameInEveryBuild) {
   const std::string data = std::string(NEURON_SOURCE_DIR) + "/tools/compiler/kernels/digits";
   for (const std::string& name : names()) {
     const auto first = build(name, data);
-    const auto loaded = load(first);
+    const auto loaded = load(first, generation_of(name));
     ASSERT_TRUE(first) << name;
     EXPECT_EQ(*first, *build(name, data)) << name;
     EXPECT_EQ(loaded.model.name, name);

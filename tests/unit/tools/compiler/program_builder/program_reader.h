@@ -20,7 +20,7 @@ struct Loaded {
   const neff::Subgraph& graph() const { return model.subgraphs[0]; }
 };
 
-inline Loaded load(const runtime::Result<std::vector<uint8_t>>& neff) {
+inline Loaded load(const runtime::Result<std::vector<uint8_t>>& neff, uint8_t generation = 2) {
   Loaded loaded;
   if (!neff) {
     ADD_FAILURE() << neff.error().sentence;
@@ -32,7 +32,7 @@ inline Loaded load(const runtime::Result<std::vector<uint8_t>>& neff) {
     ADD_FAILURE() << container.error().sentence;
     return loaded;
   }
-  auto model = neff::load_model(*container, {2, 1, false});
+  auto model = neff::load_model(*container, {generation, 1, false});
   if (!model) {
     ADD_FAILURE() << model.error().sentence;
     return loaded;
@@ -43,7 +43,7 @@ inline Loaded load(const runtime::Result<std::vector<uint8_t>>& neff) {
     for (size_t at = 0; at < engine.code.size(); at += NEURON_INSTRUCTION_BYTES) {
       const isa::Bytes bytes(reinterpret_cast<const std::byte*>(engine.code.data()) + at,
                              NEURON_INSTRUCTION_BYTES);
-      const auto v = isa::check_encoding(bytes, engine.engine, isa::Limits{});
+      const auto v = isa::check_encoding(bytes, engine.engine, isa::limits_of(generation));
       const isa::Instruction instruction = isa::decode(bytes);
       EXPECT_FALSE(v) << isa::describe(v, instruction);
       loaded.code[engine.engine].push_back(instruction);

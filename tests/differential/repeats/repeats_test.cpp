@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every kernel of build/neff on its chip, a hundred times with strict mode on and a hundred with it
+// off: the same bits and the same model time.
+#include <gtest/gtest.h>
+
+#include "runtime/neff/model.h"
+#include "tests/differential/kernels/outcome.h"
+
+namespace neuron::differential {
+namespace {
+
+constexpr size_t kHundred = 100;
+
+// Small numbers, or those of rows; the positions of a sparse matrix must differ in a column, so
+// each of four rows has its own.
+Bytes filled(const neff::TensorInfo& tensor) {
+  Bytes bytes(tensor.size);
+  constexpr size_t kPeriod = 17;
+  const auto small = [](size_t i) { return static_cast<float>(i % kPeriod) * 0.0625F - 0.5F; };
+  std::vector<float> values(tensor.size / (tensor.dtype == kBf16 ? 2 : 4));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = small(i);
+  if (tensor.dtype == kBf16 || tensor.dtype == kF32) return bytes_of(tensor.dtype, values);
+  if (tensor.dtype == NEURON_DTYPE_U32) {
+    std::vector<uint32_t> numbers(tensor.size / 4);
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<uint32_t>(i);
+    return bytes_of(numbers);
+  }
+  std::vector<uint16_t> words(tensor.size / 2);
+  const size_t row = tensor.shape.back();
+  for (size_t i = 0; i < words.size(); ++i) {
+    words[i] = static_cast<uint16_t>(0x1111 * 4 * (i / row % 4));
+  }
+  return bytes_of(words);
+}
+
+struct Execution {
+  uint64_t hash = 0, device_ps = 0;
+  bool operator==(const Execution&) const = default;
+};
+
+std::vector<Execution> executions(const kernels::Neff& neff, unsigned generation,
+                                  const neff::Model& file, bool strict) {
+  std::vector<Execution> all;
+  const Chip chip(generation, strict);
+  DeviceModel model(neff, chip.ready());
+  if (!model.usable()) return all;
+  for (const auto& tensor : file.inputs) {
+    const Bytes bytes = filled(tensor);
+    model.write(tensor.name, bytes.data(), bytes.size());
+  }
+  while (all.size() < kHundred && model.execute()) {
+    Bytes outputs;
+    for (const auto& tensor : file.outputs) {
+      const Bytes bytes = model.read(tensor.name);
+      outputs.insert(outputs.end(), bytes.begin(), bytes.end());
+    }
+    all.push_back({hash_of(outputs), model.device_ps()});
+  }
+  return all;
+}
+
+TEST(Kernels, GiveTheSameAHundredTimesWithStrictModeOnAndOff) {
+  const std::string data = std::string(NEURON_SOURCE_DIR) + "/tools/compiler/kernels/digits";
+  for (const std::string& name : kernels::names()) {
+    SCOPED_TRACE(name);
+    const auto neff = kernels::build(name, data);
+    ASSERT_TRUE(neff) << neff.error().sentence;
+    const uint8_t generation = kernels::generation_of(name);
+    const auto container = neff::Container::open(*neff);
+    ASSERT_TRUE(container) << container.error().sentence;
+    const auto model = neff::load_model(*container, {generation, 1, false});
+    ASSERT_TRUE(model) << model.error().sentence;
+    const auto strict = executions(neff, generation, *model, true);
+    ASSERT_EQ(strict.size(), kHundred);
+    EXPECT_TRUE(strict == executions(neff, generation, *model, false)) << "strict mode off";
+    // The first execution has also pointed the rings at the tensors. What rounds stochastically
+    // draws new numbers in each.
+    const bool draws = name.ends_with("_sr");
+    EXPECT_EQ(strict[0].hash == strict[1].hash, !draws);
+    for (size_t run = 2; run < strict.size(); ++run) {
+      EXPECT_EQ(strict[run].device_ps, strict[1].device_ps) << "execution " << run;
+      EXPECT_TRUE(draws || strict[run].hash == strict[1].hash) << "execution " << run;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace neuron::differential
