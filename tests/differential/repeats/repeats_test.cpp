@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kernel of build/neff on its chip, a hundred times with strict mode on and a hundred with it
+// Every kernel of build/neff on its chip, several times with strict mode on and as often with it
 // off: the same bits and the same model time.
+//
+// NEURON_TEST_RUNS says how often: 5 unless it is set, 100 at night.
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
 
 #include "runtime/neff/model.h"
 #include "tests/differential/kernels/outcome.h"
@@ -9,7 +14,10 @@
 namespace neuron::differential {
 namespace {
 
-constexpr size_t kHundred = 100;
+size_t runs() {
+  const char* text = std::getenv("NEURON_TEST_RUNS");
+  return text != nullptr ? static_cast<size_t>(std::max(2, std::atoi(text))) : 5;
+}
 
 // Small numbers, or those of rows; the positions of a sparse matrix must differ in a column, so
 // each of four rows has its own.
@@ -48,7 +56,7 @@ std::vector<Execution> executions(const kernels::Neff& neff, unsigned generation
     const Bytes bytes = filled(tensor);
     model.write(tensor.name, bytes.data(), bytes.size());
   }
-  while (all.size() < kHundred && model.execute()) {
+  while (all.size() < runs() && model.execute()) {
     Bytes outputs;
     for (const auto& tensor : file.outputs) {
       const Bytes bytes = model.read(tensor.name);
@@ -59,7 +67,7 @@ std::vector<Execution> executions(const kernels::Neff& neff, unsigned generation
   return all;
 }
 
-TEST(Kernels, GiveTheSameAHundredTimesWithStrictModeOnAndOff) {
+TEST(Kernels, GiveTheSameFromRunToRunWithStrictModeOnAndOff) {
   const std::string data = std::string(NEURON_SOURCE_DIR) + "/tools/compiler/kernels/digits";
   for (const std::string& name : kernels::names()) {
     SCOPED_TRACE(name);
@@ -71,7 +79,7 @@ TEST(Kernels, GiveTheSameAHundredTimesWithStrictModeOnAndOff) {
     const auto model = neff::load_model(*container, {generation, 1, false});
     ASSERT_TRUE(model) << model.error().sentence;
     const auto strict = executions(neff, generation, *model, true);
-    ASSERT_EQ(strict.size(), kHundred);
+    ASSERT_EQ(strict.size(), runs());
     EXPECT_TRUE(strict == executions(neff, generation, *model, false)) << "strict mode off";
     // The first execution has also pointed the rings at the tensors. What rounds stochastically
     // draws new numbers in each.
