@@ -16,7 +16,9 @@ namespace {
 const neuron::tools::Manual kManual{
     .name = "neuron-kernels",
     .summary = "write the kernels of this project as NEFF files",
-    .description = "Programs for NeuronCores, built anew by the library that a compiler would use.",
+    .description =
+        "Programs for NeuronCores, built anew by the library that a compiler would use. Each is "
+        "written for one chip; those for trn1 also run on later ones.",
     .exit_statuses = {neuron::tools::kDoneStatus,
                       {1, "a file cannot be written, or there is no such kernel"},
                       neuron::tools::kUsageStatus},
