@@ -182,11 +182,11 @@ TEST_F(CustomOperators, AreLoadedFromANeffOfTheAssemblersAsWell) {
   const Folder folder;
   const Bytes neff = call_of(library("compute"), "relu", {"f32[2,3]"});
   folder.write("call.neff", neff);
-  const Run text =
+  const auto text =
       run({built("bin/neuron-as"), "-d", folder.path("call.neff"), "-o", folder.path("call.s")});
   ASSERT_EQ(text.ending, 0) << text.output;
   EXPECT_THAT(folder.read("call.s"), HasSubstr("custom_operator at=&relu"));
-  const Run again =
+  const auto again =
       run({built("bin/neuron-as"), folder.path("call.s"), "-o", folder.path("again.neff")});
   ASSERT_EQ(again.ending, 0) << again.output;
   const std::string bytes = folder.read("again.neff");
@@ -335,8 +335,9 @@ TEST_F(StrangeImage, ThatIsNoProgramIsNotStarted) {
 TEST_F(StrangeImage, ThatKnowsNothingOfResultsHasNone) {
   const Folder folder;
   folder.write("strange.c", "int main(void) { return 3; }\n");
-  const Run built = run({"cc", "-static", "-o", folder.path("strange"), folder.path("strange.c")});
-  ASSERT_EQ(built.ending, 0) << built.output;
+  const auto compiled =
+      run({"cc", "-static", "-o", folder.path("strange"), folder.path("strange.c")});
+  ASSERT_EQ(compiled.ending, 0) << compiled.output;
   const std::string image = folder.read("strange");
   Loaded model(call_with({image.begin(), image.end()}));
   EXPECT_EQ(model.run(), NRT_EXEC_COMPLETED_WITH_ERR);
@@ -345,15 +346,17 @@ TEST_F(StrangeImage, ThatKnowsNothingOfResultsHasNone) {
 
 TEST_F(StrangeImage, ThatExecutesAnotherProgramIsStopped) {
   const Folder folder;
-  folder.write("strange.c",
-               "#include <fcntl.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n"
-               "int main(void) {\n"
-               "  char* none[] = {0};\n"
-               "  for (int file = 0; file < 8; ++file)\n"
-               "    syscall(SYS_execveat, file, \"/bin/true\", none, none, AT_EMPTY_PATH);\n"
-               "  return 5;\n}\n");
-  const Run built = run({"cc", "-static", "-o", folder.path("strange"), folder.path("strange.c")});
-  ASSERT_EQ(built.ending, 0) << built.output;
+  folder.write(
+      "strange.c",
+      "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n"
+      "int main(void) {\n"
+      "  char* none[] = {0};\n"
+      "  for (int file = 0; file < 8; ++file)\n"
+      "    syscall(SYS_execveat, file, \"/bin/true\", none, none, AT_EMPTY_PATH);\n"
+      "  return 5;\n}\n");
+  const auto compiled =
+      run({"cc", "-static", "-o", folder.path("strange"), folder.path("strange.c")});
+  ASSERT_EQ(compiled.ending, 0) << compiled.output;
   const std::string image = folder.read("strange");
   Loaded model(call_with({image.begin(), image.end()}));
   EXPECT_EQ(model.run(), NRT_EXEC_COMPLETED_WITH_ERR);
@@ -363,8 +366,8 @@ TEST_F(StrangeImage, ThatExecutesAnotherProgramIsStopped) {
 TEST_F(CustomOperators, SourcesThatDoNotCompileAreRefusedWithTheCompilersWords) {
   const Folder folder;
   folder.write("bad.cpp", "#include <torch/torch.h>\ntorch::Tensor bad(int) { return nothing; }\n");
-  const Run done = run({built("bin/neuron-operator"), "build", "--compute", folder.path("bad.cpp"),
-                        "--shape", folder.path("bad.cpp"), "-o", folder.path("out")});
+  const auto done = run({built("bin/neuron-operator"), "build", "--compute", folder.path("bad.cpp"),
+                         "--shape", folder.path("bad.cpp"), "-o", folder.path("out")});
   EXPECT_EQ(done.ending, 1);
   EXPECT_THAT(done.output, AllOf(HasSubstr("bad.cpp does not compile"), HasSubstr("nothing")));
 }

@@ -83,7 +83,7 @@ torch::Tensor deed_compute(const torch::Tensor& t_in) {
       break;
     }
     case kSignalParent:
-      kill(getppid(), SIGKILL);
+      kill(1, 0);
       break;
     case kSignalSelf:
       raise(SIGTERM);
@@ -113,13 +113,13 @@ torch::Tensor deed_compute(const torch::Tensor& t_in) {
       break;
     }
     case kPtrace:
-      syscall(SYS_ptrace, 16, getppid(), 0, 0);
+      syscall(SYS_ptrace, 0, 0, 0, 0);
       break;
     case kTruncate:
       out[0] = ftruncate(4, 0);
       break;
     case kDivide:
-      out[0] = 1 / zero;
+      out[0] = 7 / zero;
       break;
     case kTcmBeyond: {
       int32_t* buffer = (int32_t*)torch::neuron::tcm_malloc(64);
