@@ -193,6 +193,44 @@ TEST_F(CustomOperators, AreLoadedFromANeffOfTheAssemblersAsWell) {
   EXPECT_EQ(Bytes(bytes.begin(), bytes.end()), neff);
 }
 
+TEST_F(CustomOperators, AreCalledByATextOfTheAssembler) {
+  const Folder folder;
+  folder.write("call.s",
+               ".target trn1\n"
+               ".sem there, done, out\n"
+               ".var x : f32 [4, 8] input\n"
+               ".var y : f32 [4, 8] output\n"
+               ".var from : f32 [4, 8] tmp-buf\n"
+               ".var to : f32 [4, 8] tmp-buf\n"
+               ".operator call = \"" +
+                   library("compute") +
+                   "\" (from f32 [4, 8], double "
+                   "0.25, int64 -3, scalar 2.0) -> to f32 [4, 8], name=polynomial\n"
+                   ".queue q_in = in, engines=16, owner=SP\n"
+                   ".queue q_out = out, engines=16, owner=SP\n"
+                   ".engine SP\n"
+                   ".dma 0 : x [128] -> from [128], queue=q_in, semaphore=there\n"
+                   ".dma 1 : to [128] -> y [128], queue=q_out, semaphore=out\n"
+                   "main: dma_trigger 0\n"
+                   "dma_trigger 1  wait(done >= 1)\n"
+                   "event  wait(out >= 16)\n"
+                   "ret\n"
+                   ".engine Pool\n"
+                   "main: custom_operator at=&call  wait(there >= 16)  then(done++)\n"
+                   "ret\n");
+  const auto done =
+      run({built("bin/neuron-as"), folder.path("call.s"), "-o", folder.path("call.neff")});
+  ASSERT_EQ(done.ending, 0) << done.output;
+  const std::string bytes = folder.read("call.neff");
+  Loaded model(Bytes(bytes.begin(), bytes.end()));
+  std::vector<float> x(32);
+  for (size_t n = 0; n < x.size(); ++n) x[n] = static_cast<float>(n);
+  write(model, "x", x);
+  ASSERT_EQ(model.run(), NRT_SUCCESS) << nrt_open_last_error();
+  const std::vector<float> y = model.floats("y");
+  for (size_t n = 0; n < x.size(); ++n) EXPECT_EQ(y[n], x[n] * x[n] * 0.25f - 3.0f) << n;
+}
+
 class ForbiddenOperators : public RuntimeTest {
  private:
   Setting forbidden_{"NEURON_EMULATOR_CUSTOM_OPERATORS", "0"};
