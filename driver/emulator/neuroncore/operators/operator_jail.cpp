@@ -25,12 +25,23 @@ namespace {
 
 // What a program with a static C library needs to begin, to compute and to end.
 constexpr uint32_t kAllowed[] = {
-    SYS_exit,           SYS_exit_group,      SYS_brk,
-    SYS_mmap,           SYS_munmap,          SYS_mremap,
-    SYS_mprotect,       SYS_madvise,         SYS_rt_sigaction,
-    SYS_rt_sigprocmask, SYS_rt_sigreturn,    SYS_sigaltstack,
-    SYS_arch_prctl,     SYS_set_tid_address, SYS_set_robust_list,
-    SYS_rseq,           SYS_futex,           SYS_getpid,
+    SYS_exit,
+    SYS_exit_group,
+    SYS_brk,
+    SYS_mmap,
+    SYS_munmap,
+    SYS_mremap,
+    SYS_mprotect,
+    SYS_rt_sigaction,
+    SYS_rt_sigprocmask,
+    SYS_rt_sigreturn,
+    SYS_sigaltstack,
+    SYS_arch_prctl,
+    SYS_set_tid_address,
+    SYS_set_robust_list,
+    SYS_rseq,
+    SYS_futex,
+    SYS_getpid,
     SYS_gettid,
 };
 // What it tries, and does without.
@@ -43,7 +54,7 @@ constexpr Refused kRefused[] = {
     {SYS_prlimit64, ENOSYS},     {SYS_uname, ENOSYS},      {SYS_ioctl, ENOTTY},
     {SYS_fstat, EBADF},          {SYS_newfstatat, EBADF},  {SYS_write, EBADF},
     {SYS_writev, EBADF},         {SYS_lseek, EBADF},       {SYS_close, EBADF},
-    {SYS_clock_gettime, ENOSYS},
+    {SYS_clock_gettime, ENOSYS}, {SYS_madvise, ENOSYS},
 };
 
 constexpr uint32_t low_of(size_t argument) {
@@ -152,6 +163,7 @@ NEURON_IN_JAIL long close_doors(OperatorJail& jail) {
 [[noreturn]] NEURON_IN_JAIL void enter_jail(OperatorJail& jail) {
   reset_signals();
   long error = call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (error >= 0 && call(SYS_getppid) != jail.keeper) error = -ESRCH;
   // Signals of the terminal are for the host's process.
   if (error >= 0) error = call(SYS_setsid);
   // Where the system forbids it, addresses that an operator prints differ between runs.
@@ -215,6 +227,7 @@ void OperatorJail::prepare() {
 NEURON_IN_JAIL void keep_operator(OperatorJail& jail) {
   call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (call(SYS_getppid) != jail.parent) return;  // it was too late for that
+  jail.keeper = static_cast<int>(call(SYS_getpid));
   // The keeper goes on when the program has begun. Until then both use one stack: the new process
   // the part below this frame, which it never leaves.
   const long process = call(SYS_clone, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, 0,

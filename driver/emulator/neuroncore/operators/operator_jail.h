@@ -41,6 +41,7 @@ struct OperatorJail {
   unsigned process_step = 0;
 
   // What the keeper tells.
+  int keeper = 0;         // its process
   int process_file = -1;  // of the operator's process
   int error = 0;          // why the program was not executed
   int status = 0;         // how it ended, as wait4 gives it
