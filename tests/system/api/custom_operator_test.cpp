@@ -2,8 +2,10 @@
 // Custom C++ operators: from their sources through a NEFF to values, model time and faults.
 #include <sys/wait.h>
 
-#include <cmath>
+#include <atomic>
 #include <csignal>
+#include <filesystem>
+#include <thread>
 
 #include "tests/support/daemon.h"
 #include "tests/support/files.h"
@@ -163,6 +165,46 @@ TEST_F(CustomOperators, TakeTheSameModelTimeAtEachRunAndLongerByElementsThanByTc
   // At least 100 cycles of 1.4 GHz for each element that is read and each that is written.
   EXPECT_GT(times["relu"], 64u * 256 * 2 * 100 * 5000 / 7);
   EXPECT_LT(times["negate"], times["relu"] / 10);
+}
+
+std::atomic<int> children_ended = 0;
+
+TEST_F(CustomOperators, DisturbNeitherTheHostsSignalsNorItsFiles) {
+  Loaded model(call_of(library("compute"), "relu", {"f32[2,3]"}));
+  write(model, "input0", floats(6, 6));
+  ASSERT_EQ(model.run(), NRT_SUCCESS) << nrt_open_last_error();
+  const auto open_files = [] {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  struct sigaction count {
+  }, before{};
+  count.sa_handler = [](int) { ++children_ended; };
+  sigaction(SIGCHLD, &count, &before);
+  const auto files = open_files();
+  for (int run = 0; run < 3; ++run) EXPECT_EQ(model.run(), NRT_SUCCESS) << nrt_open_last_error();
+  EXPECT_EQ(open_files(), files);
+  sigaction(SIGCHLD, &before, nullptr);
+  EXPECT_EQ(children_ended, 0);
+}
+
+TEST_F(CustomOperators, OfTwoCoresRunAtTheSameTime) {
+  const Bytes neff = call_of(library("compute"), "add", {"f32[3000]", "f32[3000]"});
+  std::vector<std::thread> threads;
+  for (int core = 0; core < 2; ++core) {
+    threads.emplace_back([&neff, core] {
+      Loaded model(neff, core);
+      const std::vector<float> a = floats(3000, 10 + core), b = floats(3000, 20);
+      write(model, "input0", a);
+      write(model, "input1", b);
+      for (int run = 0; run < 5; ++run) {
+        ASSERT_EQ(model.run(), NRT_SUCCESS) << nrt_open_last_error();
+        const std::vector<float> y = model.floats("output0");
+        for (size_t n = 0; n < a.size(); ++n) ASSERT_EQ(y[n], a[n] + b[n]) << n;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(CustomOperators, PrintOnStandardErrorWhenTheyAreAskedTo) {
