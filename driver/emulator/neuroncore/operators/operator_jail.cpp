@@ -184,6 +184,26 @@ NEURON_IN_JAIL long close_doors(OperatorJail& jail) {
   for (;;) call(SYS_exit_group, 127);
 }
 
+// Returns when the operator's process has ended, or could not be made.
+NEURON_IN_JAIL void keep_operator(OperatorJail& jail) {
+  call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (call(SYS_getppid) != jail.parent) return;  // it was too late for that
+  jail.keeper = static_cast<int>(call(SYS_getpid));
+  // The keeper goes on when the program has begun. Until then both use one stack: the new process
+  // the part below this frame, which it never leaves.
+  const long process = call(SYS_clone, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, 0,
+                            address_of(&jail.process_file));
+  if (process == 0) enter_jail(jail);
+  if (process < 0) {
+    jail.error = static_cast<int>(-process);
+    return;
+  }
+  long ended;
+  do {
+    ended = call(SYS_wait4, process, address_of(&jail.status), __WALL, 0);
+  } while (ended == -EINTR);
+}
+
 }  // namespace
 
 void OperatorJail::prepare() {
@@ -224,23 +244,36 @@ void OperatorJail::prepare() {
   filter.answer(SECCOMP_RET_TRAP);
 }
 
-NEURON_IN_JAIL void keep_operator(OperatorJail& jail) {
-  call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-  if (call(SYS_getppid) != jail.parent) return;  // it was too late for that
-  jail.keeper = static_cast<int>(call(SYS_getpid));
-  // The keeper goes on when the program has begun. Until then both use one stack: the new process
-  // the part below this frame, which it never leaves.
-  const long process = call(SYS_clone, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, 0,
-                            address_of(&jail.process_file));
-  if (process == 0) enter_jail(jail);
-  if (process < 0) {
-    jail.error = static_cast<int>(-process);
-    return;
-  }
-  long ended;
-  do {
-    ended = call(SYS_wait4, process, address_of(&jail.status), __WALL, 0);
-  } while (ended == -EINTR);
+// Not by the C library's clone, which sanitizers replace.
+NEURON_IN_JAIL int start_keeper(OperatorJail& jail, std::span<std::byte> stack, int& file) {
+  constexpr long kFlags = CLONE_VM | CLONE_FILES | CLONE_PIDFD;
+  auto* top = reinterpret_cast<uint64_t*>(reinterpret_cast<uintptr_t>(stack.data() + stack.size()) &
+                                          ~uintptr_t{63});
+  *--top = reinterpret_cast<uint64_t>(keep_operator);
+  *--top = reinterpret_cast<uint64_t>(&jail);
+  long result;
+  register long child_id __asm__("r10") = 0;
+  register long storage __asm__("r8") = 0;
+  // The keeper begins on its own stack, with the two words that were put there, and never comes
+  // back.
+  __asm__ volatile(
+      "syscall\n\t"
+      "test %%rax, %%rax\n\t"
+      "jnz 1f\n\t"
+      "xor %%ebp, %%ebp\n\t"
+      "pop %%rdi\n\t"
+      "pop %%rax\n\t"
+      "call *%%rax\n\t"
+      "mov %[exit], %%eax\n\t"
+      "xor %%edi, %%edi\n\t"
+      "syscall\n\t"
+      "hlt\n"
+      "1:"
+      : "=a"(result)
+      : "a"(long{SYS_clone}), "D"(kFlags), "S"(top), "d"(&file), "r"(child_id),
+        "r"(storage), [exit] "i"(SYS_exit)
+      : "rcx", "r11", "memory");
+  return result < 0 ? static_cast<int>(-result) : 0;
 }
 
 }  // namespace neuron::core

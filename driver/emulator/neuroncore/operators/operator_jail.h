@@ -19,7 +19,9 @@
 
 #include <linux/filter.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace neuron::core {
 
@@ -49,8 +51,9 @@ struct OperatorJail {
   void prepare();
 };
 
-// In the keeper: returns when the operator's process has ended, or could not be made.
-void keep_operator(OperatorJail& jail);
+// Makes the keeper, which works on `stack` and with `jail` until it ends: both outlive it. `file`
+// becomes that of its process. Signals are blocked meanwhile. 0 or an errno.
+int start_keeper(OperatorJail& jail, std::span<std::byte> stack, int& file);
 
 }  // namespace neuron::core
 

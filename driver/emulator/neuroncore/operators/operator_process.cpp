@@ -2,7 +2,6 @@
 #include "driver/emulator/neuroncore/operators/operator_process.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -30,11 +29,6 @@ constexpr std::chrono::seconds kDying{5};
 constexpr const char* kTunables =
     "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512DQ,-AVX512BW,-AVX512CD,-AVX2,-AVX,"
     "-FMA,-FMA4";
-
-__attribute__((no_sanitize("address", "thread", "undefined"))) int begin(void* jail) {
-  keep_operator(*static_cast<OperatorJail*>(jail));
-  return 0;
-}
 
 // Blocks the signals of this thread, so that none of the host's handlers runs in a new process.
 class SignalsBlocked {
@@ -106,11 +100,8 @@ void OperatorProcess::start(const OperatorStart& start) {
   int file = -1;
   const SignalsBlocked blocked;
   // No signal tells of its end, and no wait finds it that does not ask for such processes.
-  if (clone(begin, keeper.stack.data() + keeper.stack.size(), CLONE_VM | CLONE_FILES | CLONE_PIDFD,
-            &jail, &file) < 0) {
-    error_ = errno;
-    return;
-  }
+  error_ = start_keeper(jail, keeper.stack, file);
+  if (error_ != 0) return;
   keeper_file_.reset(file);
 }
 
