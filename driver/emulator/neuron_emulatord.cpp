@@ -46,6 +46,7 @@ struct Options {
   std::string socket_path;
   std::string attribute_folder;
   neuron::service::MemoryLimits memory;
+  bool custom_operators = false;
   neuron::transport::VfioUserArguments machine;
 };
 
@@ -81,6 +82,9 @@ void add_options(CLI::App& app, Options& options) {
          "bytes that all processes of one user together may use of them, however many these "
          "are; without it, a user may take all that nobody has")
       ->transform(CLI::Validator(read_bytes, "BYTES"));
+  app.add_flag("--custom-operators", options.custom_operators,
+               "run custom C++ operators, which are code for this host that NEFFs of clients "
+               "carry, in processes without rights; as NEURON_EMULATOR_CUSTOM_OPERATORS=1");
   app.add_option("--vfio-user", options.machine.folder,
                  "serve the chips to virtual machines instead, as PCI functions behind the sockets "
                  "nd0.sock, nd1.sock, ... in this folder");
@@ -232,6 +236,8 @@ int main(int argc, char** argv) {
                  "neuron-emulatord: --socket PATH is missing, and systemd has passed no socket\n");
     return kWrongUsage;
   }
+  // Cores read it when they are made; there is one thread still.
+  if (options.custom_operators) ::setenv("NEURON_EMULATOR_CUSTOM_OPERATORS", "1", 1);
   // Started without standard streams: what is printed must not land in a client's socket.
   int spare = 0;
   do {

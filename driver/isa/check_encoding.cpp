@@ -376,7 +376,7 @@ Violation check_address(const Instruction& instruction) {
       instruction.opcode == NEURON_OP_WRITE || instruction.opcode == NEURON_OP_CC_TRIGGER;
   if (!writes && (body.count != 1 || body.stride != 0)) {
     return field(NEURON_ADDRESS_COUNT, body.count,
-                 "load, store and load_table have one address: count 1, stride 0");
+                 "load, store, load_table and custom_operator have one address: count 1, stride 0");
   }
   return {};
 }

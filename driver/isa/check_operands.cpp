@@ -264,6 +264,11 @@ Violation check_operands(const Instruction& i, unsigned engine, const Limits& li
     case NEURON_OP_LOAD_TABLE:
       if (Violation v = check_alignment(i.address.addr, NEURON_ADDRESS_ADDR)) return v;
       return check_alignment(static_cast<uint32_t>(i.address.stride), NEURON_ADDRESS_STRIDE);
+    case NEURON_OP_CUSTOM_OPERATOR:
+      if (i.address.addr % 8 == 0) return {};
+      return violation(NEURON_FAULT_OPERAND_DTYPE, NEURON_ADDRESS_ADDR,
+                       static_cast<uint32_t>(i.address.addr),
+                       "the address of a call table must be a multiple of 8");
     case NEURON_OP_DMA_TRIGGER:
       if (Violation v = check_alignment(i.trigger.m2s, NEURON_DMA_TRIGGER_M2S)) return v;
       if (Violation v = check_alignment(i.trigger.s2m, NEURON_DMA_TRIGGER_S2M)) return v;

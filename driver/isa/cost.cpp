@@ -164,6 +164,8 @@ uint64_t pool_cycles(const Instruction& i) {
              kExchangedBytes;
     case NEURON_OP_TOPK:
       return 4 * uint64_t{i.vector.imm} + i.pool.count;
+    case NEURON_OP_CUSTOM_OPERATOR:  // and what it counts: operator_cost.h
+      return 0;
     default:
       return n;
   }

@@ -28,7 +28,8 @@ bool is_inline(const Binding& bind) {
 // True if the operand bytes hold a body instead; its bound addresses are printed by name.
 bool has_body(const Instruction& i) {
   return i.group() <= 1 || i.group() == 7 || i.opcode == NEURON_OP_LOAD_TABLE ||
-         i.opcode == NEURON_OP_DMA_TRIGGER || i.opcode == NEURON_OP_DMA_GENERATE;
+         i.opcode == NEURON_OP_CUSTOM_OPERATOR || i.opcode == NEURON_OP_DMA_TRIGGER ||
+         i.opcode == NEURON_OP_DMA_GENERATE;
 }
 
 void tensor(Line& line, const Instruction& i, const Operand& operand, unsigned which) {
@@ -400,6 +401,9 @@ std::string disassemble(const Instruction& i, int engine) {
       break;
     case NEURON_OP_LOAD_TABLE:
       line.key("set=%u", i.act.table_set);
+      print_address(line, i.address);
+      break;
+    case NEURON_OP_CUSTOM_OPERATOR:
       print_address(line, i.address);
       break;
     case NEURON_OP_WRITE:

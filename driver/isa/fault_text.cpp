@@ -129,6 +129,8 @@ constexpr std::array kFaults = {
         "two instructions access the same bytes, at least one to write, and nothing says which "
         "comes first; let the second wait for a semaphore that the first updates "
         "(NEURON_EMULATOR_STRICT=0 does not look)"},
+    FaultText{NEURON_FAULT_CUSTOM_OPERATOR, "CUSTOM_OPERATOR",
+              "a custom C++ operator did not come to its end; its results have not been written"},
     FaultText{NEURON_FAULT_NQ_OVERFLOW, "NQ_OVERFLOW",
               "the error notification ring is full; read it, or make it larger"},
     FaultText{NEURON_FAULT_CTRL_BUSY, "CTRL_BUSY",

@@ -158,6 +158,8 @@ constexpr std::array kTable = {
                kCount | kImm},
     OpcodeInfo{NEURON_OP_SENDRECV, "sendrecv", kPool, 0, 3, true, kDst | kA | kS0, 0, kPoolWord, 0},
     OpcodeInfo{NEURON_OP_CUSTOM, "custom", kPool, 0, 2, true, kDst | kA, kB, kPoolWord, kImm},
+    OpcodeInfo{NEURON_OP_CUSTOM_OPERATOR, "custom_operator", kPool, 0, 2, true, kSlotAddress, 0,
+               kNoWord, 0},
     OpcodeInfo{NEURON_OP_DMA_TRIGGER, "dma_trigger", kAll, 0, 2, true, kSlotTrigger, 0, kNoWord, 0},
     OpcodeInfo{NEURON_OP_DMA_GENERATE, "dma_generate", kPool, kSp | kAct, 2, true, kSlotGenerate, 0,
                kNoWord, 0},

@@ -51,6 +51,7 @@ enum neuron_fault {
 	NEURON_FAULT_DOMAIN = 0x31,      /* W; strict: a fault */
 	NEURON_FAULT_UNINITIALISED = 0x32, /* strict: bytes were read that nothing has written */
 	NEURON_FAULT_RACE = 0x33,          /* strict: two accesses of shared bytes, one a write, without order */
+	NEURON_FAULT_CUSTOM_OPERATOR = 0x34,   /* a custom operator failed: enum neuron_operator_failure (hw/custom_operator.h) */
 	NEURON_FAULT_NQ_OVERFLOW = 0x38,
 	NEURON_FAULT_CTRL_BUSY = 0x39, /* W: refused register write */
 	NEURON_FAULT_CC_TIMEOUT = 0x3A,

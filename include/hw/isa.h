@@ -382,6 +382,7 @@ enum neuron_opcode {
 	                                         a[T] that are not 0, then imm, last how many they are */
 	NEURON_OP_SENDRECV = 0x508, /* gen 3; body of a pair, below: dst = a of the other core of the pair */
 	NEURON_OP_CUSTOM = 0x509,           /* operator imm of those that the device registers */
+	NEURON_OP_CUSTOM_OPERATOR = 0x50A,  /* the C++ function of the call table at addr (hw/custom_operator.h); body.address */
 	/* 6: DMA [all] */
 	NEURON_OP_DMA_TRIGGER = 0x600, /* ring the doorbells of prepared rings; body.dma_trigger */
 	NEURON_OP_DMA_GENERATE = 0x601, /* [Pool; SP, Act gen 3] descriptors from a pattern; body.dma_generate */
@@ -493,6 +494,7 @@ enum neuron_dma_reduction {
  *   quantize_mx      largest magnitude leaves NaN out; infinities and NaN: as the element type converts them;
  *                    scale is clamped to 0..254; nothing but zeros: scale 0
  *   barrier          which semaphores, and that a pair is cores 2n and 2n + 1
+ *   custom_operator  the call table, and that the function is a program of the host (hw/custom_operator.h)
  */
 
 /* Limits; those without a generation in their name hold for 2 and 3. */

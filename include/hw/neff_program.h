@@ -27,6 +27,7 @@
 #define NEFF_OFF_LNC_SIZE 552       /* u32, 0 read as 1 */
 #define NEFF_OFF_PAD 556            /* zero to 1024 */
 #define NEFF_FEATURE_OPEN_PROGRAM (1ull << 52)
+#define NEFF_FEATURE_CUSTOM_OPERATORS (1ull << 53) /* ours, too: calls of hw/custom_operator.h, so it carries code of the host */
 #define NEFF_FEATURE_VENDOR_MASK 0x80000000000000FFull /* bits known to the vendor's runtime */
 #define NEFF_FORMAT "nrt-open-program"
 

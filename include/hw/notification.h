@@ -42,7 +42,8 @@ enum neuron_notification_kind {
 				    operand 0 dst 1 src0 2 src1 3 none} (expected: WEIGHTS only, what is loaded),
 				    memory {lo, hi, bytes}, semaphore {index (bit 8 event), before, operand},
 				    DMA {engine << 8 | queue, ring index, address low},
-				    DMA_OOB, INDEX_OOB {offset or index found, bound, address low or partition << 20 | offset} */
+				    DMA_OOB, INDEX_OOB {offset or index found, bound, address low or partition << 20 | offset},
+				    CUSTOM_OPERATOR {enum neuron_operator_failure | core << 8, value, address low} */
 	NEURON_NK_DMA = 5,       /* info: engine << 8 | queue, bytes, duration ps */
 	NEURON_NK_THROTTLE = 6,
 	NEURON_NK_COMPLETE = 7,

@@ -99,7 +99,8 @@ NRT_EXPORT NRT_STATUS nrt_set_pool_eng_ucode(const nrt_ucode_info* ucode_info) {
     return fail(
         NRT_FAILURE,
         "the GpSimd engines of this device execute instructions of include/hw/isa.h, and no "
-        "microcode: {} and {} bytes of it cannot be used",
+        "microcode: {} and {} bytes of it cannot be used; custom C++ operators come with a NEFF "
+        "(neuron-operator makes one of their sources)",
         ucode_info->iram.size, ucode_info->dram.size);
   });
 }

@@ -6,6 +6,7 @@
 #include "driver/isa/instruction.h"
 #include "hw/address_map.h"
 #include "hw/fault.h"
+#include "runtime/exec/fault_operator.h"
 #include "runtime/exec/fault_pair.h"
 
 namespace neuron::runtime {
@@ -209,6 +210,8 @@ std::string describe_expectation(const LoadedModel& model, uint32_t engine, uint
       }
       return format("found index {} in partition {} at offset {:#x}, expected less than {}",
                     words[0], words[2] >> 20, words[2] & 0xFFFFF, words[1]);
+    case NEURON_FAULT_CUSTOM_OPERATOR:
+      return describe_operator_failure(model, engine, pc, entry);
     case NEURON_FAULT_PC_RANGE:
       return format("found a next instruction at {}, expected one of the {} of the program",
                     words[1], engine < NEURON_CORE_ENGINES ? model.image(engine).instructions : 0);

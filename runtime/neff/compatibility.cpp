@@ -47,13 +47,13 @@ Result<void> check_versions(const Header& header) {
         NEFF_OFF_VERSION_MAJOR, kVersionMajor, kVersionMinor, header.version_major,
         header.version_minor);
   }
-  const uint64_t unknown = header.feature_bits & ~NEFF_FEATURE_OPEN_PROGRAM;
+  constexpr uint64_t kKnown = NEFF_FEATURE_OPEN_PROGRAM | NEFF_FEATURE_CUSTOM_OPERATORS;
+  const uint64_t unknown = header.feature_bits & ~kKnown;
   if (unknown != 0) {
     return fail(NRT_UNSUPPORTED_NEFF_VERSION,
                 "header offset {}: feature bits are {:#x}, of which {:#x} are unknown here; "
                 "supported: {:#x}",
-                NEFF_OFF_FEATURE_BITS, header.feature_bits, unknown,
-                uint64_t{NEFF_FEATURE_OPEN_PROGRAM});
+                NEFF_OFF_FEATURE_BITS, header.feature_bits, unknown, kKnown);
   }
   if (header.stray_offset != 0) {
     return fail(

@@ -74,6 +74,7 @@ Result<void> read_below(const std::string& directory, const std::string& prefix,
 // "open-program", or the number of a bit.
 Result<uint64_t> feature_bit(const std::string& name) {
   if (name == "open-program") return NEFF_FEATURE_OPEN_PROGRAM;
+  if (name == "custom-operators") return NEFF_FEATURE_CUSTOM_OPERATORS;
   if (std::find(std::begin(kVendorFeatures), std::end(kVendorFeatures), name) !=
       std::end(kVendorFeatures)) {
     return fail(NRT_INVALID,

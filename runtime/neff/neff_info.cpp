@@ -60,6 +60,7 @@ std::vector<std::string> feature_names(uint64_t bits) {
     if (!(bits >> bit & 1)) continue;
     // The mask has 64 bits; bits without a name are shown by the mask itself.
     if (1ull << bit == NEFF_FEATURE_OPEN_PROGRAM) names.push_back("open-program");
+    if (1ull << bit == NEFF_FEATURE_CUSTOM_OPERATORS) names.push_back("custom-operators");
   }
   return names;
 }

@@ -32,6 +32,7 @@ RULES = {
         FIXED + ("string.h", "errno.h", "linux/errno.h", "linux/string.h", "linux/types.h"),
     ),
     "driver/isa/": (("include/hw/",), None),
+    "driver/operator/": (("include/hw/",), None),
     "driver/compression/": (("driver/base/", "include/hw/"), None),
     "driver/profiles/": (("driver/base/",), None),
     "driver/wire/": (("include/uapi/",), None),

@@ -133,7 +133,7 @@ void add_create_options(tools::Command create, Arguments& arguments) {
   create.option("--num-nc", arguments.create.cores,
                 "NeuronCores; default: the number of sgNN directories");
   create.option("--enable-feature", arguments.create.features,
-                "open-program, or the number of a feature bit; may be repeated");
+                "open-program, custom-operators, or the number of a feature bit; may be repeated");
   create.flag("--no-compress", arguments.no_compress, "leave a directory's archive as a tar");
 }
 

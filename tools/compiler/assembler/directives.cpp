@@ -70,6 +70,8 @@ bool Directives::parse(std::string_view directive, Cursor& cursor) {
     queue(cursor);
   } else if (directive == ".collective") {
     collective(cursor);
+  } else if (directive == ".operator") {
+    custom_operator(cursor);
   } else if (directive == ".equ") {
     number_constant(cursor);
   } else {

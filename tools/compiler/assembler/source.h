@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hw/custom_operator.h"
 #include "tools/compiler/assembler/assembler.h"
 #include "tools/compiler/assembler/cursor.h"
 
@@ -117,7 +118,10 @@ class Directives {
   void constant(Cursor& cursor);
   void tensor(Cursor& cursor, bool output);
   void queue(Cursor& cursor);
-  void collective(Cursor& cursor);  // collective_directive.cpp
+  void collective(Cursor& cursor);       // collective_directive.cpp
+  void custom_operator(Cursor& cursor);  // operator_directive.cpp
+  void operator_tensor(Cursor& cursor, uint32_t table, neuron_operator_argument& argument);
+  void file_variable(const std::string& name, std::vector<uint8_t> contents);
   void number_constant(Cursor& cursor);
   Shape parse_shape(Cursor& cursor);
   bool tensor_key(Cursor& cursor, std::string_view key, neff::TensorInfo& info);

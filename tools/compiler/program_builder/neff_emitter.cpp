@@ -36,6 +36,8 @@ const char* kind_name(BufferKind kind) {
       return "output";
     case BufferKind::kConstant:
       return "file";
+    case BufferKind::kTable:
+      return "dge-table";
     default:
       return "tmp-buf";
   }
@@ -180,6 +182,10 @@ std::string NeffEmitter::definition_json() const {
     if (buffer.kind == BufferKind::kConstant) {
       variable["file_name"] = constant_file(buffer);
       if (compresses_constants()) variable["encoding"] = "streams";
+    }
+    // A buffer's number is its var_id.
+    if (buffer.kind == BufferKind::kTable) {
+      variable["list"] = json::array(buffer.list.begin(), buffer.list.end());
     }
     variables[buffer.name] = std::move(variable);
   }
@@ -392,6 +398,11 @@ Result<void> NeffEmitter::add_second_core(tools::NeffMembers& members) const {
   return {};
 }
 
+bool NeffEmitter::calls_operators(const Program& program) {
+  return std::any_of(program.buffers_.begin(), program.buffers_.end(),
+                     [](const BufferInfo& b) { return b.kind == BufferKind::kTable; });
+}
+
 Result<std::vector<uint8_t>> NeffEmitter::emit() {
   NEURON_TRY(members, core_members());
   if (program_.physical_cores_ == 2) NEURON_CHECK(add_second_core(members));
@@ -407,6 +418,10 @@ Result<std::vector<uint8_t>> NeffEmitter::emit() {
   uint64_t constants = 0;
   for (const BufferInfo& buffer : program_.buffers_) constants += buffer.contents.size();
   options.compress = constants < kMostCompressed;
+  if (calls_operators(program_) ||
+      (program_.second_ != nullptr && calls_operators(*program_.second_))) {
+    options.feature_bits |= NEFF_FEATURE_CUSTOM_OPERATORS;
+  }
   return tools::write_neff(members, options);
 }
 

@@ -77,6 +77,7 @@ class NeffEmitter {
   std::map<std::string, QueueUse> queues() const;
   static void list_ports(const Program& program, const char* subgraph, boost::json::array& inputs,
                          boost::json::array& outputs);
+  static bool calls_operators(const Program& program);
   std::string model_json() const;
   std::string definition_json() const;
   std::string engine_json(unsigned engine) const;

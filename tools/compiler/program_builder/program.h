@@ -169,6 +169,7 @@ class Program : public EngineOperations {
 
  private:
   friend class NeffEmitter;
+  friend class OperatorCaller;  // custom_call.h
 
   Buffer add_buffer(BufferInfo info);
   Tile allocate(OnChipAllocator& allocator, uint8_t space, const std::string& name, uint32_t parts,

@@ -19,7 +19,7 @@
 
 namespace neuron::builder {
 
-enum class BufferKind : uint8_t { kInput, kOutput, kConstant, kTemporary };
+enum class BufferKind : uint8_t { kInput, kOutput, kConstant, kTemporary, kTable };
 
 struct BufferInfo {
   std::string name;
@@ -28,6 +28,7 @@ struct BufferInfo {
   std::vector<uint64_t> shape;
   uint64_t bytes = 0;
   std::vector<uint8_t> contents;  // Constants
+  std::vector<int32_t> list;      // Tables: the buffers whose addresses it holds
 };
 
 struct TileInfo {

@@ -31,8 +31,9 @@ ExecutionGroup::ExecutionGroup(const chip::CoreConnections& connections,
       control_flow_(state_, execution_, strict_),
       datapath_(state_, faults_),
       meeting_(state_, strict_),
+      operators_(state_, strict_),
       issue_(state_, {faults_, strict_, waits_, updates_, dma_, dma_issue_, control_flow_,
-                      datapath_, meeting_}),
+                      datapath_, meeting_, operators_}),
       control_(state_, {execution_, faults_, waits_, dma_, dma_issue_, datapath_, launches_}),
       registers_(state_, waits_, control_) {}
 

@@ -74,6 +74,7 @@ class ExecutionGroup final : private GuardedCore {
   ControlFlow control_flow_;
   Datapath datapath_;
   CoreMeeting meeting_;
+  OperatorIssue operators_;
   InstructionIssue issue_;
   CoreControl control_;
   CoreRegisters registers_;

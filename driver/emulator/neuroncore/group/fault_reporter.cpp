@@ -40,6 +40,9 @@ std::array<uint32_t, 3> notification_info(const Fault& fault, unsigned opcode) {
   if (is_semaphore_fault(fault.code)) {
     return {static_cast<uint32_t>(fault.address), fault.info, fault.detail};
   }
+  if (fault.code == NEURON_FAULT_CUSTOM_OPERATOR) {
+    return {fault.detail, fault.info, static_cast<uint32_t>(fault.address)};
+  }
   return {fault.offset | static_cast<uint32_t>(fault.rule) << 8 | fault.detail << 16, fault.info,
           operand_at(fault.offset, opcode)};
 }

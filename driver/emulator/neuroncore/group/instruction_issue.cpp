@@ -123,6 +123,7 @@ Fault InstructionIssue::execute(Issue& issue) {
       return to_.dma_issue.execute(issue);
     default:
       if (issue.entry.meets) return to_.meeting.receive(issue);
+      if (issue.i.opcode == NEURON_OP_CUSTOM_OPERATOR) return to_.operators.execute(issue);
       return to_.datapath.execute(issue);
   }
 }

@@ -12,6 +12,7 @@
 #include "driver/emulator/neuroncore/group/dma_actors.h"
 #include "driver/emulator/neuroncore/group/dma_issue.h"
 #include "driver/emulator/neuroncore/group/issue.h"
+#include "driver/emulator/neuroncore/group/operator_issue.h"
 #include "driver/emulator/neuroncore/group/semaphore_updates.h"
 #include "driver/emulator/neuroncore/sequencer/current_limit.h"
 
@@ -30,6 +31,7 @@ class InstructionIssue {
     ControlFlow& control_flow;
     Datapath& datapath;
     CoreMeeting& meeting;
+    OperatorIssue& operators;
   };
   InstructionIssue(CoreState& state, const Parts& parts)
       : state_(state), to_(parts), current_limit_(state.limits.generation) {}

@@ -107,7 +107,8 @@ Fault substitute_registers(const Sequencer& s, const isa::Instruction& from, isa
   }
   const bool has_address = to.opcode == NEURON_OP_WRITE || to.opcode == NEURON_OP_LOAD ||
                            to.opcode == NEURON_OP_STORE || to.opcode == NEURON_OP_CC_TRIGGER ||
-                           to.opcode == NEURON_OP_LOAD_TABLE;
+                           to.opcode == NEURON_OP_LOAD_TABLE ||
+                           to.opcode == NEURON_OP_CUSTOM_OPERATOR;
   for (unsigned slot = 0; slot < to.bind.size(); ++slot) {
     const isa::Binding& b = to.bind[slot];
     if (b.mode == NEURON_BIND_UNUSED) continue;

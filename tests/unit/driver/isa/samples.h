@@ -456,6 +456,7 @@ inline std::vector<Sample> samples() {
     address(i);
     i.act.table_set = 2;
   });
+  add(NEURON_OP_CUSTOM_OPERATOR, NEURON_ENGINE_POOL, address);
   add(NEURON_OP_CC_TRIGGER, sp, [&](Instruction& i) {
     address(i);
     i.scalar0 = immediate(1, NEURON_DTYPE_U32);

@@ -23,6 +23,7 @@ inline const char* why_not_compared(const Sample& sample) {
     case NEURON_OP_LDWEIGHTS:
       return "matmul shows what it loaded, with every type";
     case NEURON_OP_LOAD_TABLE:
+    case NEURON_OP_CUSTOM_OPERATOR:
       return "has no operand with a type";
     case NEURON_OP_RNG:
     case NEURON_OP_DROPOUT:

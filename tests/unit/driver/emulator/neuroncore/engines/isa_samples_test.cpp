@@ -55,8 +55,9 @@ bool runs_alone(const Instruction& i) {
     case NEURON_OP_LOOP:
     case NEURON_OP_CALL:
     case NEURON_OP_RET:
-    case NEURON_OP_LOAD_TABLE:  // needs an image of a table
-    case NEURON_OP_CC_ADVANCE:  // of collective cores
+    case NEURON_OP_LOAD_TABLE:       // needs an image of a table
+    case NEURON_OP_CUSTOM_OPERATOR:  // needs a call table
+    case NEURON_OP_CC_ADVANCE:       // of collective cores
       return false;
     default:
       return i.group() != 6;

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs of a few instructions in the place of operators: how their ends become faults. What a
+// whole operator computes is in tests/system/api/custom_operator_test.cpp.
+#include "driver/emulator/neuroncore/operators/operator_runner.h"
+
+#include <elf.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "driver/base/abandonment.h"
+
+namespace neuron::core {
+namespace {
+
+constexpr uint64_t kTable = 0, kDescription = 0x1000, kTensor = 0x4000, kImage = 0x8000;
+
+class Memory final : public chip::BusTarget {
+ public:
+  bool read(uint64_t offset, std::span<std::byte> out, const chip::Access&) override {
+    if (offset + out.size() > bytes.size()) return false;
+    std::memcpy(out.data(), bytes.data() + offset, out.size());
+    return true;
+  }
+  bool write(uint64_t offset, std::span<const std::byte> in, const chip::Access&) override {
+    if (offset + in.size() > bytes.size()) return false;
+    std::memcpy(bytes.data() + offset, in.data(), in.size());
+    return true;
+  }
+  std::vector<std::byte> bytes = std::vector<std::byte>(1 << 16);
+};
+
+// A static program of these instructions.
+std::vector<uint8_t> program_of(const std::vector<uint8_t>& code) {
+  constexpr uint64_t kBase = 0x400000;
+  Elf64_Ehdr head{};
+  std::memcpy(head.e_ident, ELFMAG, SELFMAG);
+  head.e_ident[EI_CLASS] = ELFCLASS64;
+  head.e_ident[EI_DATA] = ELFDATA2LSB;
+  head.e_ident[EI_VERSION] = EV_CURRENT;
+  head.e_type = ET_EXEC;
+  head.e_machine = EM_X86_64;
+  head.e_version = EV_CURRENT;
+  head.e_entry = kBase + sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr);
+  head.e_phoff = sizeof(Elf64_Ehdr);
+  head.e_ehsize = sizeof(Elf64_Ehdr);
+  head.e_phentsize = sizeof(Elf64_Phdr);
+  head.e_phnum = 1;
+  Elf64_Phdr segment{};
+  segment.p_type = PT_LOAD;
+  segment.p_flags = PF_R | PF_X;
+  segment.p_vaddr = segment.p_paddr = kBase;
+  segment.p_filesz = segment.p_memsz = sizeof(head) + sizeof(segment) + code.size();
+  segment.p_align = 4096;
+  std::vector<uint8_t> image(segment.p_filesz);
+  std::memcpy(image.data(), &head, sizeof(head));
+  std::memcpy(image.data() + sizeof(head), &segment, sizeof(segment));
+  std::memcpy(image.data() + sizeof(head) + sizeof(segment), code.data(), code.size());
+  return image;
+}
+
+// mov eax, NUMBER; mov edi, ARGUMENT; syscall
+std::vector<uint8_t> system_call(uint8_t number, uint8_t argument) {
+  return {0xB8, number, 0, 0, 0, 0xBF, argument, 0, 0, 0, 0x0F, 0x05};
+}
+std::vector<uint8_t> endless() { return {0xEB, 0xFE}; }
+
+class OperatorRunnerTest : public ::testing::Test {
+ protected:
+  OperatorRunnerTest() {
+    bus_.attach(0, memory_.bytes.size(), &memory_, "memory");
+    bus_.seal();
+  }
+  Fault run(const std::vector<uint8_t>& image) {
+    neuron_operator_description d{};
+    d.magic = NEURON_OPERATOR_MAGIC;
+    d.version = NEURON_OPERATOR_VERSION;
+    d.arguments = 1;
+    d.image_bytes = image.size();
+    std::memcpy(d.name, "x", 1);
+    d.argument[0].kind = NEURON_OPERATOR_TENSOR;
+    d.argument[0].dtype = NEURON_DTYPE_F32;
+    const uint64_t table[] = {kDescription, kImage, kTensor};
+    std::memcpy(memory_.bytes.data() + kTable, table, sizeof(table));
+    std::memcpy(memory_.bytes.data() + kDescription, &d, sizeof(d));
+    std::memcpy(memory_.bytes.data() + kImage, image.data(), image.size());
+    return runner_.run(bus_, {}, kTable, 2, time_);
+  }
+  // The failure, and the value that it tells.
+  static std::pair<uint32_t, uint32_t> told(const Fault& fault) {
+    EXPECT_EQ(fault.code, NEURON_FAULT_CUSTOM_OPERATOR);
+    return {fault.detail, fault.info};
+  }
+  static std::pair<uint32_t, uint32_t> failure(neuron_operator_failure failure, uint32_t value) {
+    return {failure, value};
+  }
+
+  Memory memory_;
+  chip::Bus bus_;
+  OperatorRunner runner_{{.allowed = true, .patience = std::chrono::seconds(1)}};
+  ModelTime time_ = 0;
+};
+
+TEST_F(OperatorRunnerTest, TellsThatAnImageIsNoProgram) {
+  EXPECT_EQ(told(run({'h', 'e', 'l', 'l', 'o'})), failure(NEURON_OPERATOR_NOT_STARTED, ENOEXEC));
+}
+
+TEST_F(OperatorRunnerTest, TellsTheExitStatusOfAProgramWithoutAResult) {
+  EXPECT_EQ(told(run(program_of(system_call(231, 3)))), failure(NEURON_OPERATOR_EXIT, 3));
+  EXPECT_EQ(told(run(program_of(system_call(231, 0)))), failure(NEURON_OPERATOR_EXIT, 0));
+}
+
+TEST_F(OperatorRunnerTest, TellsTheSignalThatEndsAProgram) {
+  EXPECT_EQ(told(run(program_of({0x0F, 0x0B}))), failure(NEURON_OPERATOR_SIGNAL, SIGILL));
+  EXPECT_EQ(told(run(program_of({0xC6, 0x04, 0x25, 0, 0, 0, 0, 1}))),  // mov byte [0], 1
+            failure(NEURON_OPERATOR_SIGNAL, SIGSEGV));
+}
+
+TEST_F(OperatorRunnerTest, TellsOfAForbiddenSystemCall) {
+  for (const uint8_t number : {57 /* fork */, 62 /* kill */, 41 /* socket */, 2 /* open */}) {
+    EXPECT_EQ(told(run(program_of(system_call(number, 0)))),
+              failure(NEURON_OPERATOR_SYSTEM_CALL, UINT32_MAX))
+        << int{number};
+  }
+}
+
+TEST_F(OperatorRunnerTest, EndsAProgramThatDoesNotEnd) {
+  EXPECT_EQ(told(run(program_of(endless()))), failure(NEURON_OPERATOR_TIME, 1000));
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG | __WALL), -1);
+}
+
+TEST_F(OperatorRunnerTest, EndsAProgramForWhichNobodyWaitsAnyMore) {
+  std::atomic<bool> gone = false;
+  std::thread leaves([&gone] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    gone = true;
+  });
+  const base::Abandonment work(gone);
+  EXPECT_THROW(run(program_of(endless())), base::Abandoned);
+  leaves.join();
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG | __WALL), -1);
+}
+
+TEST_F(OperatorRunnerTest, ChangesNoByteOfTheOutputAfterAFault) {
+  memory_.bytes[kTensor] = std::byte{7};
+  run(program_of(system_call(231, 0)));
+  EXPECT_EQ(memory_.bytes[kTensor], std::byte{7});
+}
+
+}  // namespace
+}  // namespace neuron::core
