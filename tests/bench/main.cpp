@@ -105,6 +105,7 @@ int main(int argc, char** argv) {
              {"trace-idle", trace_idle},
              {"trace-on", trace_on},
              {"view", view},
+             {"builder", builder_operations},
              {"file-to-hbm", file_to_hbm},
              {"init", init},
              {"threads", one<threads>},

@@ -59,6 +59,7 @@ Ratio serve_ordinary();
 std::vector<Ratio> trace_idle();
 std::vector<Ratio> trace_on();
 std::vector<Ratio> view();
+std::vector<Ratio> builder_operations();
 std::vector<Ratio> file_to_hbm();
 std::vector<Ratio> init();
 Ratio threads();

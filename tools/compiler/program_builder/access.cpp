@@ -1,9 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/compiler/program_builder/access.h"
 
+#include <algorithm>
+
 #include "driver/isa/instruction.h"
 
 namespace neuron::builder {
+
+void Motions::add(Motion motion) {
+  if (motion.bytes == 0) return;
+  const auto end = list_.begin() + count_;
+  const auto place =
+      std::find_if(list_.begin(), end, [&](const Motion& m) { return m.index >= motion.index; });
+  if (place != end && place->index == motion.index) {
+    place->bytes += motion.bytes;
+    if (place->bytes == 0) remove(motion.index);
+    return;
+  }
+  if (count_ == kMost) {
+    fits_ = false;
+    return;
+  }
+  std::copy_backward(place, end, end + 1);
+  *place = motion;
+  ++count_;
+}
+
+void Motions::remove(uint32_t index) {
+  const auto end = list_.begin() + count_;
+  const auto left =
+      std::remove_if(list_.begin(), end, [&](const Motion& m) { return m.index == index; });
+  std::fill(left, end, Motion());
+  count_ = static_cast<uint32_t>(left - list_.begin());
+}
 
 uint64_t TileAccess::elements() const {
   uint64_t count = 1;
@@ -93,6 +122,12 @@ TileAccess TileAccess::advancing(int64_t elements) const {
   return part;
 }
 
+TileAccess TileAccess::advancing(int64_t elements, Index index) const {
+  TileAccess part = *this;
+  part.motions.add({index.number, elements * isa::dtype_bytes(dtype)});
+  return part;
+}
+
 TileAccess Tile::pattern(uint32_t first_row, uint32_t rows, uint32_t first_column,
                          std::initializer_list<uint32_t> sizes,
                          std::initializer_list<int32_t> steps) const {
@@ -159,6 +194,12 @@ BufferAccess Buffer::block(uint64_t first_row, uint64_t row_count, uint64_t firs
 BufferAccess BufferAccess::advancing(int64_t distance) const {
   BufferAccess access = *this;
   access.advance = distance;
+  return access;
+}
+
+BufferAccess BufferAccess::advancing(int64_t distance, Index index) const {
+  BufferAccess access = *this;
+  access.motions.add({index.number, distance});
   return access;
 }
 

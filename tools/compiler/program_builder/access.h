@@ -5,7 +5,8 @@
 // A Tile lives in SBUF or PSUM: rows are partitions, columns lie one behind the other inside a
 // partition. Its methods name parts of it; nothing is copied. A Buffer is an HBM variable of the
 // program, seen as a matrix whose rows are its last dimension. In a hardware loop, an access may
-// advance by a distance with each round (Program::loop). Callers: kernels, through Program.
+// advance by a distance with each round (Program::loop), and by one for each unit of an Index.
+// Callers: kernels, through Program.
 // Plain values. A default-constructed one is "absent"; operations on it are skipped, because an
 // error has been recorded before. Thread-safe: values.
 #ifndef TOOLS_COMPILER_PROGRAM_BUILDER_ACCESS_H
@@ -20,6 +21,40 @@
 
 namespace neuron::builder {
 
+// A number that the engines hold while the program runs: the round of a loop, or a number that
+// ControlFlow declared. A default-constructed one is absent.
+struct Index {
+  uint32_t number = 0;
+  bool present() const { return number != 0; }
+};
+
+// How far an access lies behind its first place: `bytes` for each unit of the index.
+struct Motion {
+  uint32_t index = 0;
+  int64_t bytes = 0;
+  bool operator==(const Motion&) const = default;
+};
+
+// All motions of an access, by ascending index.
+class Motions {
+ public:
+  static constexpr size_t kMost = 3;
+
+  // Adds up motions of one index. Beyond kMost, fits() is false.
+  void add(Motion motion);
+  void remove(uint32_t index);
+  bool empty() const { return count_ == 0; }
+  bool fits() const { return fits_; }
+  const Motion* begin() const { return list_.data(); }
+  const Motion* end() const { return list_.data() + count_; }
+  bool operator==(const Motions&) const = default;
+
+ private:
+  std::array<Motion, kMost> list_{};
+  uint32_t count_ = 0;
+  bool fits_ = true;
+};
+
 // Elements of a tile: partitions times up to four free dimensions, innermost first.
 struct TileAccess {
   uint8_t space = NEURON_SPACE_ABSENT;
@@ -33,6 +68,7 @@ struct TileAccess {
   bool inside = true;             // Lies in its tile; Program refuses it otherwise
   uint32_t tile = 0;              // Which of the program's tiles, for names; 0 = none
   int64_t advance = 0;            // Bytes that the base moves with each round of the loop
+  Motions motions;
 
   bool present() const { return space != NEURON_SPACE_ABSENT; }
   uint64_t elements() const;  // Of one partition
@@ -49,6 +85,8 @@ struct TileAccess {
   TileAccess reordered(std::initializer_list<uint32_t> order) const;
   // In a loop: moves by `elements` with each round.
   TileAccess advancing(int64_t elements) const;
+  // Moves by `elements` for each unit of the index.
+  TileAccess advancing(int64_t elements, Index index) const;
 };
 
 struct Tile {
@@ -91,10 +129,13 @@ struct BufferAccess {
 
   uint8_t dtype = NEURON_DTYPE_NONE;  // For transfers that compute
   int64_t advance = 0;                // Bytes that it moves with each round of the loop
+  Motions motions;
 
   bool present() const { return buffer >= 0; }
   // In a loop: moves by `distance` bytes with each round.
   BufferAccess advancing(int64_t distance) const;
+  // Moves by `distance` bytes for each unit of the index.
+  BufferAccess advancing(int64_t distance, Index index) const;
   uint64_t bytes() const { return size[0] * size[1] * size[2] * size[3]; }
 };
 

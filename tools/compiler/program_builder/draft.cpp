@@ -16,6 +16,7 @@ Region region_of(const TileAccess& access) {
     region.run = access.size[0] * element;
     region.pitch = static_cast<uint64_t>(access.step[1]) * element;
   }
+  region.motions = access.motions;
   return region;
 }
 
@@ -36,6 +37,7 @@ Region region_of(const BufferAccess& access) {
     region.run = access.size[0];
     region.pitch = static_cast<uint64_t>(access.step[1]);
   }
+  region.motions = access.motions;
   return region;
 }
 
@@ -56,6 +58,10 @@ bool Draft::usable(const TileAccess& access) {
         access.parts, access.start, access.size[0], access.base);
     return false;
   }
+  if (!access.motions.fits()) {
+    wrong = base::format("an access moves with more than {} indexes", Motions::kMost);
+    return false;
+  }
   for (uint32_t d = 0; d < access.ndim; ++d) {
     if (access.size[d] <= UINT16_MAX && access.step[d] >= INT16_MIN &&
         access.step[d] <= INT16_MAX) {
@@ -68,6 +74,13 @@ bool Draft::usable(const TileAccess& access) {
     return false;
   }
   return true;
+}
+
+void Draft::move_with(const TileAccess& access, uint8_t item, uint8_t number) {
+  if (access.advance != 0) advances.push_back({item, number, access.advance});
+  for (const Motion& motion : access.motions) {
+    advances.push_back({item, number, motion.bytes, 0, motion.index});
+  }
 }
 
 isa::Operand Draft::operand(const TileAccess& access, uint8_t number) {
@@ -83,7 +96,7 @@ isa::Operand Draft::operand(const TileAccess& access, uint8_t number) {
     operand.size[d] = static_cast<uint16_t>(access.size[d]);
     operand.step[d] = static_cast<int16_t>(access.step[d]);
   }
-  if (access.advance != 0) advances.push_back({NEURON_BIND_BASE, number, access.advance});
+  move_with(access, NEURON_BIND_BASE, number);
   return operand;
 }
 
@@ -98,7 +111,7 @@ isa::Scalar Draft::scalar(const ScalarArgument& argument, uint8_t number) {
     wrong = base::format("a scalar operand has {} columns, expected 1", access.elements());
   }
   reads.push_back(region_of(access));
-  if (access.advance != 0) advances.push_back({NEURON_BIND_SCALAR, number, access.advance});
+  move_with(access, NEURON_BIND_SCALAR, number);
   return {access.base, NEURON_SCALAR_POINTER, access.dtype, access.space,
           static_cast<uint8_t>(access.start)};
 }

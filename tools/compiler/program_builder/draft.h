@@ -40,12 +40,13 @@ inline ScalarArgument reversed(ScalarArgument argument) {
 Region region_of(const TileAccess& access);
 Region region_of(const BufferAccess& access);
 
-// A field of an instruction to which a register is added in a loop.
+// A field of an instruction to which a register is added.
 struct Advance {
   uint8_t item = NEURON_BIND_BASE;
   uint8_t operand = 0;
-  int64_t bytes = 0;  // With each round
-  int64_t first = 0;  // In the first one
+  int64_t bytes = 0;   // With each round, or for each unit of the index
+  int64_t first = 0;   // In the first round, or where the index is 0
+  uint32_t index = 0;  // 0: the innermost loop
 };
 
 struct Draft {
@@ -73,6 +74,7 @@ struct Draft {
  private:
   isa::Operand operand(const TileAccess& access, uint8_t number);
   isa::Scalar scalar(const ScalarArgument& argument, uint8_t number);
+  void move_with(const TileAccess& access, uint8_t item, uint8_t number);
   bool usable(const TileAccess& access);
 };
 

@@ -3,16 +3,16 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
-#include <cmath>
 #include <map>
 
 #include "driver/compression/stream.h"
 #include "hw/address_map.h"
-#include "hw/udma.h"
 #include "runtime/neff/collective_json.h"
 #include "runtime/neff/engine_binary_writer.h"
 #include "runtime/neff/generations.h"
 #include "runtime/neff/npy_file.h"
+#include "tools/compiler/program_builder/engine_assembler.h"
+#include "tools/compiler/program_builder/transfer_list.h"
 
 namespace neuron::builder {
 
@@ -38,6 +38,8 @@ const char* kind_name(BufferKind kind) {
       return "file";
     case BufferKind::kTable:
       return "dge-table";
+    case BufferKind::kScratch:
+      return "virtual";
     default:
       return "tmp-buf";
   }
@@ -73,11 +75,11 @@ const char* numpy_type(uint8_t dtype) {
   }
 }
 
-// By enum neuron_dma_operation, of which no transfer reduces, and the two behind it.
-constexpr const char* kOperations[] = {"copy", "cast",      "fma", "add",      "min",
-                                       "max",  "transpose", "",    "compress", "decompress"};
 // Of the content of one stream of a constant: small enough to lie in a cache while it is read.
 constexpr size_t kStreamContent = size_t{256} << 10;
+
+// Of a constant whose contents come late: asked for at once.
+constexpr size_t kSourcePiece = size_t{1} << 20;
 
 std::vector<uint8_t> streams_of(std::span<const uint8_t> contents) {
   std::vector<uint8_t> all;
@@ -87,10 +89,6 @@ std::vector<uint8_t> streams_of(std::span<const uint8_t> contents) {
     all.insert(all.end(), stream.begin(), stream.end());
   }
   return all;
-}
-
-bool recodes(const ComputeOptions& compute) {
-  return compute.operation == NEURON_DMA_COMPRESS || compute.operation == NEURON_DMA_DECOMPRESS;
 }
 
 std::string text(const json::value& value) { return json::serialize(value) + "\n"; }
@@ -187,6 +185,7 @@ std::string NeffEmitter::definition_json() const {
     if (buffer.kind == BufferKind::kTable) {
       variable["list"] = json::array(buffer.list.begin(), buffer.list.end());
     }
+    if (buffer.kind == BufferKind::kScratch) variable["backing_variable_off"] = buffer.offset;
     variables[buffer.name] = std::move(variable);
   }
   variables[Transfer::kOnChipName] =
@@ -209,12 +208,7 @@ std::string NeffEmitter::definition_json() const {
     engines[engine] = json::object{{"bin", engine + ".bin"}, {"json", engine + ".json"}};
   }
   json::object semaphores;
-  for (const auto& of_engine : engine_semaphores_) {
-    for (const Semaphore& semaphore : of_engine) semaphores[semaphore.name] = semaphore.number;
-  }
-  for (const auto* list : {&meeting_semaphores_, &slot_semaphores_}) {
-    for (const Semaphore& semaphore : *list) semaphores[semaphore.name] = semaphore.number;
-  }
+  for (const auto& [name, number] : semaphores_.all()) semaphores[name] = number;
   json::object definition;
   definition["program"] =
       json::object{{"isa", NEURON_ISA_VERSION}, {"generation", program_.limits_.generation}};
@@ -222,15 +216,16 @@ std::string NeffEmitter::definition_json() const {
   definition["semaphore"] = std::move(semaphores);
   definition["dma_queue"] = std::move(queue_sets);
   definition["var"] = std::move(variables);
-  if (!program_.schedule_.collectives().empty()) definition["collectives"] = collectives_json();
+  if (!program_.schedule_.parts().collectives.empty())
+    definition["collectives"] = collectives_json();
   return text(definition);
 }
 
 json::array NeffEmitter::collectives_json() const {
   json::array list;
-  for (const CollectiveStep& step : program_.schedule_.collectives()) {
+  for (const CollectiveStep& step : program_.schedule_.parts().collectives) {
     neff::Collective operation = step.operation;
-    operation.semaphore = slot_semaphores_[step.slot].number;
+    operation.semaphore = semaphores_.of_slot(step.slot, step.scope);
     const bool moves = step.output >= 0;
     list.push_back(tools::collective_json(operation, moves ? variable_name(step.input) : "",
                                           moves ? variable_name(step.output) : ""));
@@ -243,70 +238,33 @@ std::string NeffEmitter::variable_name(int32_t buffer) const {
                                      : program_.buffers_[static_cast<size_t>(buffer)].name;
 }
 
-// Each trigger pushes the next transfer with its id, so a loop's transfers are listed by round.
 std::string NeffEmitter::engine_json(unsigned engine) const {
-  json::array list;
-  const auto append = [&](const Transfer& transfer, uint32_t round) {
-    const auto side = [&](json::object& desc, const char* name, const BufferAccess& access) {
-      const std::string prefix = name;
-      desc[prefix] = variable_name(access.buffer);
-      desc[prefix + "_off"] =
-          access.offset + static_cast<uint64_t>(access.advance * int64_t{round});
-      desc[prefix + "_sizes"] = json::array(access.size.begin(), access.size.begin() + access.ndim);
-      desc[prefix + "_steps"] = json::array(access.step.begin(), access.step.begin() + access.ndim);
-      if (transfer.compute.operation != NEURON_DMA_COPY && !recodes(transfer.compute)) {
-        desc[prefix + "_dtype"] = neff::dtype_name(access.dtype);
-      }
-    };
-    json::object desc;
-    desc["op"] = kOperations[transfer.compute.operation];
-    if (transfer.from.size() == 1) {
-      side(desc, "from", transfer.from[0]);
-    } else {
-      json::array sources;
-      for (const BufferAccess& access : transfer.from) {
-        json::object source;
-        side(source, "from", access);
-        sources.push_back(std::move(source));
-      }
-      desc["from_arr"] = std::move(sources);
-    }
-    side(desc, "to", transfer.to);
-    const ComputeOptions& compute = transfer.compute;
-    if (compute.operation == NEURON_DMA_FMA) desc["scale"] = compute.scale;
-    // Without one, the constant changes no value; JSON has no infinity to say so.
-    if ((compute.operation == NEURON_DMA_MIN || compute.operation == NEURON_DMA_MAX) &&
-        std::isfinite(compute.constant)) {
-      desc["constant"] = compute.constant;
-    }
-    if (compute.operation == NEURON_DMA_TRANSPOSE) {
-      desc["transpose_shape"] =
-          json::array(compute.transpose_shape.begin(), compute.transpose_shape.end());
-      desc["transpose_element_size"] = isa::dtype_bytes(transfer.to.dtype);
-    }
-    json::object entry;
-    entry["id"] = transfer.id;
-    entry["queue"] = transfer.queue;
-    entry["semaphore"] = slot_semaphores_[transfer.slot].number;
-    entry["desc"] = std::move(desc);
-    list.push_back(std::move(entry));
-  };
-  const auto& steps = program_.schedule_.steps()[engine];
-  for (size_t i = 0; i < steps.size();) {
-    const int32_t loop = steps[i].loop;
-    const size_t end =
-        loop < 0 ? i + 1 : program_.schedule_.loops()[static_cast<size_t>(loop)].end[engine];
-    const uint32_t rounds =
-        loop < 0 ? 1 : program_.schedule_.loops()[static_cast<size_t>(loop)].rounds;
-    for (uint32_t round = 0; round < rounds; ++round) {
-      for (size_t step = i; step < end; ++step) {
-        if (steps[step].transfer < 0) continue;
-        append(program_.schedule_.transfers()[static_cast<size_t>(steps[step].transfer)], round);
-      }
-    }
-    i = end;
+  TransferList list(program_.schedule_, semaphores_,
+                    [this](int32_t buffer) { return variable_name(buffer); });
+  return text(json::object{{"dma", list.of_engine(engine)}});
+}
+
+Result<neff::EngineProgram> NeffEmitter::assemble(unsigned engine) const {
+  EngineAssembler assembler(
+      program_.schedule_, semaphores_, [this](int32_t buffer) { return variable_name(buffer); },
+      engine, static_cast<uint8_t>(program_.limits_.generation));
+  NEURON_TRY(out, assembler.run());
+  if (out.instructions() > NEURON_PROGRAM_MAX) {
+    return fail(NRT_RESOURCE, "program \"{}\": {} instructions for {}, at most {} are possible",
+                program_.name(), out.instructions(), isa::engine_name(engine), NEURON_PROGRAM_MAX);
   }
-  return text(json::object{{"dma", std::move(list)}});
+  // The labels of this engine, once each and ascending.
+  std::vector<uint32_t> labels;
+  for (const Step& step : program_.schedule_.steps()[engine]) {
+    if (step.label != 0) labels.push_back(step.label);
+  }
+  std::sort(labels.begin(), labels.end());
+  labels.erase(std::unique(labels.begin(), labels.end()), labels.end());
+  for (uint32_t number : labels) {
+    const Label& label = program_.schedule_.journal().labels()[number - 1];
+    out.lines.push_back({number, label.line, 0, label.file(program_.name())});
+  }
+  return out;
 }
 
 // The meaning of the debug ids: the files of the line table, and the tensor that is written.
@@ -351,23 +309,38 @@ std::string NeffEmitter::debug_json() const {
                            {"tensors", std::move(tensors)}});
 }
 
-void NeffEmitter::add_constants(tools::NeffMembers& members) const {
+Result<std::vector<uint8_t>> NeffEmitter::contents_of(const BufferInfo& buffer) {
+  if (!buffer.source) return buffer.contents;
+  std::vector<uint8_t> contents(buffer.bytes);
+  const std::span<uint8_t> all(contents);
+  for (size_t at = 0; at < contents.size(); at += kSourcePiece) {
+    const auto piece = all.subspan(at, std::min(kSourcePiece, contents.size() - at));
+    if (auto given = buffer.source(piece, at); !given) {
+      return given.error().with("constant \"{}\", byte {}", buffer.name, at);
+    }
+  }
+  return contents;
+}
+
+Result<void> NeffEmitter::add_constants(tools::NeffMembers& members) const {
   for (const BufferInfo& buffer : program_.buffers_) {
     if (buffer.kind != BufferKind::kConstant) continue;
+    NEURON_TRY(contents, contents_of(buffer));
     if (compresses_constants()) {
-      members[kDirectory + constant_file(buffer)] = streams_of(buffer.contents);
+      members[kDirectory + constant_file(buffer)] = streams_of(contents);
       continue;
     }
     tools::NpyArray array;
     array.type = numpy_type(buffer.dtype);
     array.shape = buffer.shape;
-    array.data = buffer.contents;
+    array.data = std::move(contents);
     members[kDirectory + constant_file(buffer)] = tools::write_npy(array);
   }
+  return {};
 }
 
 Result<tools::NeffMembers> NeffEmitter::core_members() {
-  NEURON_CHECK(number_semaphores());
+  NEURON_CHECK(semaphores_.assign());
   tools::NeffMembers members;
   bool any = false;
   for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
@@ -380,7 +353,7 @@ Result<tools::NeffMembers> NeffEmitter::core_members() {
     members[kDirectory + engine + ".json"] = tools::bytes_of(engine_json(e));
   }
   if (!any) return fail(NRT_INVALID, "program \"{}\" uses no engine", program_.name());
-  add_constants(members);
+  NEURON_CHECK(add_constants(members));
   members[std::string(kDirectory) + "kernel_debug_info.json"] = tools::bytes_of(debug_json());
   members[std::string(kDirectory) + "def.json"] = tools::bytes_of(definition_json());
   return members;
@@ -416,7 +389,9 @@ Result<std::vector<uint8_t>> NeffEmitter::emit() {
   // Weights have hardly a pattern: packing many of them takes seconds and saves a tenth. A file
   // that is not compressed can be loaded in pieces.
   uint64_t constants = 0;
-  for (const BufferInfo& buffer : program_.buffers_) constants += buffer.contents.size();
+  for (const BufferInfo& buffer : program_.buffers_) {
+    if (buffer.kind == BufferKind::kConstant) constants += buffer.bytes;
+  }
   options.compress = constants < kMostCompressed;
   if (calls_operators(program_) ||
       (program_.second_ != nullptr && calls_operators(*program_.second_))) {

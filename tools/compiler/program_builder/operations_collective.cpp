@@ -177,7 +177,9 @@ void Program::collective(Engine owner, ccom_operation_t operation, const Side& o
   schedule_.journal().next_operation();
   const auto engine = static_cast<unsigned>(owner);
   if (schedule_.in_loop()) {
-    fail(runtime::fail(NRT_INVALID, "a collective in a loop; list it once for each round"));
+    fail(runtime::fail(NRT_INVALID,
+                       "a collective in a loop, branch or function; list it outside, once for each "
+                       "round"));
     return;
   }
   CollectiveStep entry;
@@ -195,7 +197,7 @@ void Program::collective(Engine owner, ccom_operation_t operation, const Side& o
   c.receive_displacements = options.receive_displacements;
   c.semaphore_add = 16;  // as a transfer on 16 DMA engines
   const uint64_t ranks = c.groups.empty() ? options.group_size : c.groups[0].size();
-  for (const CollectiveStep& other : schedule_.collectives()) {
+  for (const CollectiveStep& other : schedule_.parts().collectives) {
     if (other.operation.stream != c.stream || other.engine == engine) continue;
     fail(runtime::fail(NRT_INVALID,
                        "collectives of stream {} are started by {} and by {}, which may overtake "

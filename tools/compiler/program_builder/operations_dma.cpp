@@ -35,6 +35,7 @@ std::optional<BufferAccess> Program::on_chip_side(const TileAccess& access) {
   side.buffer = Transfer::kOnChip;
   side.dtype = access.dtype;
   side.advance = access.advance;
+  side.motions = access.motions;
   side.offset = access.start * NEURON_SBUF_PARTITION_STRIDE + access.base;
   side.ndim = 1;
   side.size[0] = element;
@@ -70,7 +71,14 @@ bool Program::check_buffer_side(const BufferAccess& access, bool write) {
     return false;
   }
   const BufferInfo& info = buffers_[static_cast<size_t>(access.buffer)];
-  const Region reached = region_of(access).spanning(schedule_.rounds());
+  if (!access.motions.fits()) {
+    fail(runtime::fail(NRT_INVALID, "an access moves with more than {} indexes", Motions::kMost));
+    return false;
+  }
+  Region reached = region_of(access).spanning(schedule_.rounds());
+  const auto [below, above] = schedule_.reach(access.motions);
+  reached.first += static_cast<uint64_t>(below);
+  reached.end += static_cast<uint64_t>(above);
   if (static_cast<int64_t>(reached.first) < 0 || reached.end > info.bytes || access.bytes() == 0) {
     fail(runtime::fail(NRT_INVALID,
                        "a transfer reaches bytes {} to {} of buffer \"{}\", which "
@@ -171,7 +179,8 @@ std::array<isa::DmaDimension, 4> dimensions_of(const BufferAccess& access) {
 
 }  // namespace
 
-void Program::generated(Draft draft, std::vector<AddressField> addresses) {
+// Addresses that instructions hold do not change between executions.
+bool Program::check_addresses(const std::vector<AddressField>& addresses) {
   for (const AddressField& address : addresses) {
     if (address.buffer == Transfer::kOnChip) continue;
     const BufferInfo& info = buffers_[static_cast<size_t>(address.buffer)];
@@ -180,8 +189,13 @@ void Program::generated(Draft draft, std::vector<AddressField> addresses) {
                        "a generated transfer names \"{}\", whose address changes with the tensors "
                        "of an execution; copy it to or from a temporary",
                        info.name));
-    return;
+    return false;
   }
+  return true;
+}
+
+void Program::generated(Draft draft, std::vector<AddressField> addresses) {
+  if (!check_addresses(addresses)) return;
   draft.i.dma.mask = kAllDmaEngines;
   draft.i.dma.signal = true;
   if (!draft.wrong.empty()) fail(runtime::fail(NRT_INVALID, "{}", draft.wrong));
@@ -195,6 +209,25 @@ void Program::generated(Draft draft, std::vector<AddressField> addresses) {
   item.reads = std::move(draft.reads);
   item.writes = std::move(draft.writes);
   item.moves = true;
+  schedule_.add(std::move(item));
+}
+
+void Program::load_table(uint8_t set, const Buffer& table) {
+  if (!schedule_.open()) return;
+  Draft draft(NEURON_OP_LOAD_TABLE, NEURON_ENGINE_ACTIVATION);
+  draft.i.act.table_set = set;
+  draft.i.address.count = 1;
+  schedule_.journal().next_operation();
+  if (!check_buffer_side(table.all(), false)) return;
+  draft.reads = {region_of(table.all())};
+  if (!check_addresses({{NEURON_ADDRESS_ADDR, table.index, 0}})) return;
+  if (!check_instruction(draft.engine, draft.i)) return;
+  Schedule::Item item;
+  item.engine = draft.engine;
+  item.step.instruction = draft.i;
+  item.step.addresses = {{NEURON_ADDRESS_ADDR, table.index, 0}};
+  item.step.label = schedule_.journal().label(0, table.index);
+  item.reads = std::move(draft.reads);
   schedule_.add(std::move(item));
 }
 
@@ -216,17 +249,24 @@ void Program::dma_generate(const Side& to, const Side& from, uint8_t operation, 
   std::vector<AddressField> addresses = {
       {NEURON_DMA_GENERATE_TO, target->buffer, target->offset},
       {NEURON_DMA_GENERATE_FROM, source->buffer, source->offset}};
-  const int64_t distances[] = {target->advance, source->advance};
   for (uint8_t side = 0; side < 2; ++side) {
-    Advance advance{NEURON_BIND_BASE, side, distances[side]};
-    if (advance.bytes == 0) continue;
-    // A register is added as an unsigned number, so an access that moves backwards starts from its
-    // last address and the register counts down.
-    if (advance.bytes < 0 && schedule_.in_loop()) {
-      advance.first = -advance.bytes * (int64_t{schedule_.rounds()} - 1);
-      addresses[side].offset -= static_cast<uint64_t>(advance.first);
+    const BufferAccess& access = side == 0 ? *target : *source;
+    std::vector<Motion> motions{{0, access.advance}};
+    motions.insert(motions.end(), access.motions.begin(), access.motions.end());
+    for (const Motion& motion : motions) {
+      if (motion.bytes == 0) continue;
+      if (motion.index != 0 && !schedule_.check({motion.index})) return;
+      Advance advance{NEURON_BIND_BASE, side, motion.bytes, 0, motion.index};
+      // A register is added as an unsigned number, so an access that moves backwards starts from
+      // its last address and the register counts down.
+      if (motion.bytes < 0 && (motion.index != 0 || schedule_.in_loop())) {
+        const int64_t most = motion.index != 0 ? int64_t{schedule_.indexes()[motion.index].most}
+                                               : int64_t{schedule_.rounds()} - 1;
+        advance.first = -motion.bytes * most;
+        addresses[side].offset -= static_cast<uint64_t>(advance.first);
+      }
+      draft.advances.push_back(advance);
     }
-    draft.advances.push_back(advance);
   }
   generated(std::move(draft), std::move(addresses));
 }

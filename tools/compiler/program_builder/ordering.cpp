@@ -2,6 +2,8 @@
 #include "tools/compiler/program_builder/ordering.h"
 
 #include <algorithm>
+#include <bit>
+#include <iterator>
 
 namespace neuron::builder {
 
@@ -38,38 +40,96 @@ Columns columns_of(const Region& region, uint64_t pitch) {
 }  // namespace
 
 bool Region::overlaps(const Region& other) const {
-  const bool near = space == other.space && start < other.start + other.parts &&
-                    other.start < start + parts && first < other.end && other.first < end;
-  if (!near) return false;
+  if (space != other.space || start >= other.start + other.parts || other.start >= start + parts) {
+    return false;
+  }
+  if (motions != other.motions) {
+    return first_reached() < other.end_reached() && other.first_reached() < end_reached();
+  }
+  if (first >= other.end || other.first >= end) return false;
   const Columns ours = columns_of(*this, pitch), theirs = columns_of(other, pitch);
   return !ours.known() || !theirs.known() || (ours.first < theirs.end && theirs.first < ours.end);
 }
 
 bool Region::contains(const Region& other) const {
-  const bool around = space == other.space && start <= other.start &&
-                      start + parts >= other.start + other.parts && first <= other.first &&
-                      end >= other.end;
-  if (!around || pitch == 0) return around;
+  if (space != other.space || start > other.start || start + parts < other.start + other.parts) {
+    return false;
+  }
+  if (motions != other.motions) {
+    return motions.empty() && pitch == 0 && first <= other.first_reached() &&
+           end >= other.end_reached();
+  }
+  if (first > other.first || end < other.end) return false;
+  if (pitch == 0) return true;
   const Columns ours = columns_of(*this, pitch), theirs = columns_of(other, pitch);
   return ours.known() && theirs.known() && ours.first <= theirs.first && ours.end >= theirs.end;
 }
 
-void Accesses::conflicts(const Region& region, bool write, std::vector<Point>& points) const {
-  for (const Entry& entry : entries_[region.space]) {
-    if ((write || entry.write) && entry.region.overlaps(region)) points.push_back(entry.point);
+namespace {
+
+// All entries of size k have at most 2^k bytes.
+uint32_t size_of(const Region& region) {
+  return static_cast<uint32_t>(std::bit_width(region.end_reached() - region.first_reached()));
+}
+
+// The entries of a size that may overlap the region: those that begin less than one size in front
+// of it, up to its end.
+template <typename Entries>
+auto entries_near(Entries& entries, uint32_t size, const Region& region) {
+  const uint64_t reach = uint64_t{1} << size, first = region.first_reached();
+  return std::pair{first > reach ? entries.upper_bound(first - reach) : entries.begin(),
+                   entries.lower_bound(region.end_reached())};
+}
+
+}  // namespace
+
+void AccessMap::add(const Region& region, const Point& point) {
+  entries_[size_of(region)].emplace(region.first_reached(), Entry{region, point});
+}
+
+template <typename Look>
+void AccessMap::near(const Region& region, Look look) const {
+  for (const auto& [size, entries] : entries_) {
+    const auto [first, end] = entries_near(entries, size, region);
+    for (auto entry = first; entry != end; ++entry) look(entry->second);
   }
 }
 
+template <typename Remove>
+void AccessMap::erase(const Region& region, Remove remove) {
+  for (auto& [size, entries] : entries_) {
+    auto [entry, end] = entries_near(entries, size, region);
+    while (entry != end) entry = remove(entry->second) ? entries.erase(entry) : std::next(entry);
+  }
+}
+
+void Accesses::conflicts(const Region& region, bool write, std::vector<Point>& points) const {
+  const auto memory = memories_.find(place_of(region));
+  if (memory == memories_.end()) return;
+  const auto look = [&](const AccessMap::Entry& entry) {
+    if (entry.region.overlaps(region)) points.push_back(entry.point);
+  };
+  memory->second.writes.near(region, look);
+  if (write) memory->second.reads.near(region, look);
+}
+
 void Accesses::record(const Region& region, bool write, const Point& point) {
-  auto& entries = entries_[region.space];
+  Memory& memory = memories_[place_of(region)];
   // A write is ordered after every access that it covers, so waiting for the write is enough. In
-  // the same way an engine's read replaces its own earlier reads.
-  std::erase_if(entries, [&](const Entry& entry) {
-    if (!region.contains(entry.region)) return false;
-    if (write) return true;
-    return !entry.write && entry.point.agent == point.agent && point.agent < kFirstDmaAgent;
+  // the same way an agent's read replaces its own earlier reads.
+  if (write) {
+    const auto covered = [&](const AccessMap::Entry& entry) {
+      return region.contains(entry.region);
+    };
+    memory.writes.erase(region, covered);
+    memory.reads.erase(region, covered);
+    memory.writes.add(region, point);
+    return;
+  }
+  memory.reads.erase(region, [&](const AccessMap::Entry& entry) {
+    return entry.point.agent == point.agent && region.contains(entry.region);
   });
-  entries.push_back({region, write, point});
+  memory.reads.add(region, point);
 }
 
 const Knowledge::Clock Knowledge::kNothing;
@@ -99,6 +159,11 @@ void Knowledge::wait(unsigned engine, const Point& point) {
   if (next.size() <= point.agent) next.resize(point.agent + 1);
   next[point.agent] = std::max(next[point.agent], point.sequence);
   now_[engine] = std::make_shared<const Clock>(std::move(next));
+}
+
+void Knowledge::meet(Clock clock) {
+  const auto shared = std::make_shared<const Clock>(std::move(clock));
+  now_.fill(shared);
 }
 
 void Knowledge::start(unsigned engine, const Point& point) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "hw/isa.h"
+#include "tools/compiler/program_builder/access.h"
 
 namespace neuron::builder {
 
@@ -44,7 +45,13 @@ struct Region {
   // Only the first `run` bytes of every `pitch`; 0: all bytes. Blocks of columns of one matrix then
   // do not overlap.
   uint64_t run = 0, pitch = 0;
+  // How it moves with loops around the innermost one. Regions that move alike are compared in the
+  // same round, others with all bytes that they may reach: `below` more in front, `above` behind.
+  Motions motions;
+  uint64_t below = 0, above = 0;
 
+  uint64_t first_reached() const { return first - below; }
+  uint64_t end_reached() const { return end + above; }
   // In round `number` of the loop, and in `rounds` rounds together.
   Region in_round(int64_t number) const;
   Region spanning(uint32_t rounds) const;
@@ -52,19 +59,47 @@ struct Region {
   bool contains(const Region& other) const;
 };
 
+// Who accesses a memory: one HBM buffer, SBUF, or PSUM. What a region overlaps is found by its
+// place: entries are kept by size, in powers of two, and of one size by their first byte. So only
+// as many bytes in front of a region are looked at as entries of that size have.
+class AccessMap {
+ public:
+  struct Entry {
+    Region region;
+    Point point;
+  };
+
+  void add(const Region& region, const Point& point);
+  // Calls look(entry) for each entry that may overlap the region.
+  template <typename Look>
+  void near(const Region& region, Look look) const;
+  // Removes those for which remove(entry) is true, among entries that may overlap the region.
+  template <typename Remove>
+  void erase(const Region& region, Remove remove);
+
+ private:
+  using BySize = std::map<uint32_t, std::multimap<uint64_t, Entry>>;
+  BySize entries_;
+};
+
 class Accesses {
  public:
   // Points that must be complete before `region` is read or written.
   void conflicts(const Region& region, bool write, std::vector<Point>& points) const;
   void record(const Region& region, bool write, const Point& point);
+  // All work is complete and known.
+  void clear() { memories_.clear(); }
 
  private:
-  struct Entry {
-    Region region;
-    bool write = false;
-    Point point;
+  struct Memory {
+    AccessMap reads, writes;
   };
-  std::array<std::vector<Entry>, 4> entries_;  // By space
+  // A space, and in HBM the buffer.
+  using Place = std::pair<uint8_t, uint32_t>;
+  static Place place_of(const Region& region) {
+    return {region.space, region.space == Region::kHbm ? region.start : 0};
+  }
+  std::map<Place, Memory> memories_;
 };
 
 class Knowledge {
@@ -77,6 +112,8 @@ class Knowledge {
   void wait(unsigned engine, const Point& point);
   // The point starts with what `engine` knows now.
   void start(unsigned engine, const Point& point);
+  // All engines know all of this.
+  void meet(Clock clock);
 
  private:
   using Shared = std::shared_ptr<const Clock>;

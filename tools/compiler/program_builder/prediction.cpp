@@ -173,7 +173,7 @@ void Player::place(unsigned e, ModelTime now) {
 
 std::optional<Prediction> Player::play() {
   if (!schedule_.loops().empty() || !schedule_.while_loops().empty() ||
-      !schedule_.collectives().empty()) {
+      !schedule_.parts().meetings.empty() || !schedule_.parts().collectives.empty()) {
     return std::nullopt;
   }
   for (;;) {  // bounded: each round places a step

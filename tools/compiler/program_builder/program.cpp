@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/compiler/program_builder/program.h"
 
+#include <set>
+#include <utility>
+
 #include "hw/address_map.h"
 #include "tools/compiler/program_builder/neff_emitter.h"
 
@@ -13,76 +16,6 @@ Program::Program(std::string name, uint8_t generation)
       sbuf_(NEURON_SPACE_SBUF, limits_.sbuf_partition_bytes),
       psum_(NEURON_SPACE_PSUM, NEURON_PSUM_PARTITION_BYTES),
       schedule_(std::move(name)) {}
-
-Buffer Program::add_buffer(BufferInfo info) {
-  if (!ok()) return {};
-  if (!buffer_names_.insert(info.name).second) {
-    fail(runtime::fail(NRT_INVALID, "two buffers have the name \"{}\"", info.name));
-    return {};
-  }
-  // The name is a key of def.json and, of a constant, a file.
-  if (info.name.empty() || info.name.size() > 255 || info.name == Transfer::kOnChipName) {
-    fail(runtime::fail(NRT_INVALID,
-                       "a buffer has the name \"{}\"; give 1 to 255 bytes other than \"{}\"",
-                       info.name, Transfer::kOnChipName));
-    return {};
-  }
-  const unsigned element = isa::dtype_bytes(info.dtype);
-  uint64_t count = 1;
-  for (uint64_t size : info.shape) {
-    if (size == 0 || size > (uint64_t{1} << 40) / count) count = 0;
-    if (count == 0) break;
-    count *= size;
-  }
-  if (element == 0 || count == 0) {
-    fail(runtime::fail(NRT_INVALID,
-                       "buffer \"{}\" has data type {} and a dimension of 0 or too many elements",
-                       info.name, isa::dtype_name(info.dtype)));
-    return {};
-  }
-  info.bytes = count * element;
-  if (info.kind == BufferKind::kConstant && info.contents.size() != info.bytes) {
-    fail(runtime::fail(NRT_INVALID, "constant \"{}\" has {} bytes, its shape asks for {}",
-                       info.name, info.contents.size(), info.bytes));
-    return {};
-  }
-  Buffer buffer;
-  buffer.index = static_cast<int32_t>(buffers_.size());
-  buffer.dtype = info.dtype;
-  buffer.columns = info.shape.empty() ? 1 : info.shape.back();
-  buffer.rows = count / buffer.columns;
-  buffers_.push_back(std::move(info));
-  return buffer;
-}
-
-Buffer Program::input(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape) {
-  return add_buffer({name, BufferKind::kInput, dtype, std::move(shape), 0, {}});
-}
-Buffer Program::output(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape,
-                       const std::string& donor) {
-  const Buffer buffer = add_buffer({name, BufferKind::kOutput, dtype, std::move(shape), 0, {}});
-  if (donor.empty() || !buffer.present()) return buffer;
-  for (size_t i = 0; i < buffers_.size(); ++i) {
-    if (buffers_[i].name != donor || buffers_[i].kind != BufferKind::kInput ||
-        buffers_[i].bytes != buffers_.back().bytes) {
-      continue;
-    }
-    schedule_.same_memory(static_cast<uint32_t>(buffer.index), static_cast<uint32_t>(i));
-    return buffer;
-  }
-  fail(runtime::fail(NRT_INVALID,
-                     "output \"{}\" is to have the memory of input \"{}\", which does not exist or "
-                     "has another size",
-                     name, donor));
-  return {};
-}
-Buffer Program::temporary(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape) {
-  return add_buffer({name, BufferKind::kTemporary, dtype, std::move(shape), 0, {}});
-}
-Buffer Program::constant(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape,
-                         std::vector<uint8_t> contents) {
-  return add_buffer({name, BufferKind::kConstant, dtype, std::move(shape), 0, std::move(contents)});
-}
 
 Tile Program::allocate(OnChipAllocator& allocator, uint8_t space, const std::string& name,
                        uint32_t parts, uint32_t columns, uint8_t dtype) {
@@ -134,6 +67,31 @@ bool Program::check_instruction(unsigned engine, const isa::Instruction& instruc
   return false;
 }
 
+// The instruction with all operands where they are furthest down, and furthest up.
+bool Program::check_reach(const Draft& draft) {
+  std::set<std::pair<uint8_t, uint8_t>> moved;
+  isa::Instruction lowest = draft.i, highest = draft.i;
+  for (const Advance& advance : draft.advances) {
+    if (advance.index != 0 && !schedule_.check({advance.index})) return false;
+    moved.insert({advance.item, advance.operand});
+    const int64_t most = advance.index != 0 ? int64_t{schedule_.indexes()[advance.index].most}
+                                            : int64_t{schedule_.rounds()} - 1;
+    const int64_t far = advance.bytes * most;
+    isa::Instruction& at = far < 0 ? lowest : highest;
+    isa::Operand* const operands[] = {&at.dst, &at.src0, &at.src1};
+    isa::Scalar* const scalars[] = {&at.scalar0, &at.scalar1};
+    auto& field = advance.item == NEURON_BIND_SCALAR ? scalars[advance.operand]->value
+                                                     : operands[advance.operand]->base;
+    field += static_cast<uint32_t>(far);
+  }
+  if (moved.size() > draft.i.bind.size()) {
+    fail(runtime::fail(NRT_INVALID, "{} operands advance in a loop; an instruction can bind 4",
+                       moved.size()));
+    return false;
+  }
+  return check_instruction(draft.engine, lowest) && check_instruction(draft.engine, highest);
+}
+
 void Program::emit(Draft draft) {
   if (!schedule_.open()) return;
   schedule_.journal().next_operation();
@@ -143,22 +101,7 @@ void Program::emit(Draft draft) {
   }
   draft.i.rounding = static_cast<uint8_t>(rounding_);
   if (!check_instruction(draft.engine, draft.i)) return;
-  if (schedule_.in_loop() && !draft.advances.empty()) {
-    if (draft.advances.size() > draft.i.bind.size()) {
-      fail(runtime::fail(NRT_INVALID, "{} operands advance in a loop; an instruction can bind 4",
-                         draft.advances.size()));
-      return;
-    }
-    isa::Instruction last = draft.i;
-    isa::Operand* const operands[] = {&last.dst, &last.src0, &last.src1};
-    isa::Scalar* const scalars[] = {&last.scalar0, &last.scalar1};
-    for (const Advance& advance : draft.advances) {
-      auto& field = advance.item == NEURON_BIND_SCALAR ? scalars[advance.operand]->value
-                                                       : operands[advance.operand]->base;
-      field += static_cast<uint32_t>(advance.bytes * (int64_t{schedule_.rounds()} - 1));
-    }
-    if (!check_instruction(draft.engine, last)) return;
-  }
+  if (!draft.advances.empty() && !check_reach(draft)) return;
   Schedule::Item item;
   item.engine = draft.engine;
   item.step.instruction = draft.i;

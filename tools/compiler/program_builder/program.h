@@ -17,8 +17,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <set>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +24,8 @@
 #include "driver/isa/instruction.h"
 #include "runtime/base/error.h"
 #include "tools/compiler/program_builder/access.h"
+#include "tools/compiler/program_builder/buffers.h"
+#include "tools/compiler/program_builder/control_flow.h"
 #include "tools/compiler/program_builder/draft.h"
 #include "tools/compiler/program_builder/engine_operations.h"
 #include "tools/compiler/program_builder/on_chip_allocator.h"
@@ -71,21 +71,10 @@ struct CollectiveOptions {
   std::vector<uint64_t> counts, displacements, receive_displacements;
 };
 
-class Program : public EngineOperations {
+class Program : public EngineOperations, public Buffers {
  public:
   // `generation`: 2 (trn1, inf2), 3 (trn2) or 4 (trn3); it sets the limits, and the file names it.
   explicit Program(std::string name, uint8_t generation = 2);
-
-  // Buffers in HBM. Names are those of the model's tensors and variables.
-  Buffer input(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape);
-  // `donor`: an input of as many bytes whose memory the output may have. Whoever executes the
-  // program may then give both the same tensor: what is written overwrites the input, and is
-  // ordered so.
-  Buffer output(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape,
-                const std::string& donor = "");
-  Buffer temporary(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape);
-  Buffer constant(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape,
-                  std::vector<uint8_t> contents);
 
   // Tiles. Released memory is used again; operations on the old and the new tile are ordered by the
   // memory they touch.
@@ -143,9 +132,17 @@ class Program : public EngineOperations {
 
   // A hardware loop: the operations that `body` lists (it is called once) happen `rounds` times.
   // Accesses that are advancing() move with each round; tiles are allocated outside. For double
-  // buffering, the body works on two sets of tiles, one after the other. Loops do not nest. One
-  // whose rounds the device decides: Schedule::begin_while, by parts().
+  // buffering, the body works on two sets of tiles, one after the other. Loops nest: engines go
+  // through an innermost loop each at its own pace, and meet at each round of a loop around
+  // others. Loops with a number of rounds that the device knows, branches and functions: control().
+  // One whose rounds a word decides: Schedule::begin_while, by parts().
   void loop(uint32_t rounds, const std::function<void()>& body) { schedule_.loop(rounds, body); }
+  ControlFlow control() { return ControlFlow(schedule_, buffers_); }
+
+  // The functions of table set `set` (1 to 255), which `table` holds in the form of
+  // hw/activation_table.h: a constant or temporary. A device has one set at a time; `activate`
+  // names it, and its functions by their numbers.
+  void load_table(uint8_t set, const Buffer& table);
 
   // Adds an instruction unchecked and unordered; for programs that must fail.
   void raw(Engine engine, isa::Instruction instruction);
@@ -171,15 +168,17 @@ class Program : public EngineOperations {
   friend class NeffEmitter;
   friend class OperatorCaller;  // custom_call.h
 
-  Buffer add_buffer(BufferInfo info);
+  Schedule& schedule_of_buffers() override { return schedule_; }
   Tile allocate(OnChipAllocator& allocator, uint8_t space, const std::string& name, uint32_t parts,
                 uint32_t columns, uint8_t dtype);
   void fail(const runtime::Error& error) { schedule_.journal().fail(error); }
   void emit(Draft draft) override;
   void transfer(unsigned engine, const Side& to, const std::vector<Side>& from,
                 const ComputeOptions& options);
+  bool check_addresses(const std::vector<AddressField>& addresses);
   void generated(Draft draft, std::vector<AddressField> addresses);
   bool check_instruction(unsigned engine, const isa::Instruction& instruction);
+  bool check_reach(const Draft& draft);
   std::optional<BufferAccess> memory_side(const Side& side, bool write);
   std::optional<BufferAccess> on_chip_side(const TileAccess& access);
   bool check_buffer_side(const BufferAccess& access, bool write);
@@ -188,8 +187,6 @@ class Program : public EngineOperations {
                         const CollectiveOptions& options, uint64_t ranks);
 
   const isa::Limits limits_;
-  std::vector<BufferInfo> buffers_;
-  std::set<std::string> buffer_names_;
   std::vector<TileInfo> tiles_;
   OnChipAllocator sbuf_;
   OnChipAllocator psum_;

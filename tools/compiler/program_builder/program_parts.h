@@ -8,10 +8,13 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "driver/isa/instruction.h"
+#include "runtime/base/error.h"
 #include "runtime/neff/model.h"
 #include "tools/compiler/program_builder/access.h"
 #include "tools/compiler/program_builder/draft.h"
@@ -19,7 +22,11 @@
 
 namespace neuron::builder {
 
-enum class BufferKind : uint8_t { kInput, kOutput, kConstant, kTemporary, kTable };
+enum class BufferKind : uint8_t { kInput, kOutput, kConstant, kTemporary, kTable, kScratch };
+
+// Gives the bytes of a constant from byte `at` on: as many as `to` has. Called when the file is
+// written, in ascending order, once for each byte. An error ends the writing.
+using ConstantSource = std::function<runtime::Result<void>(std::span<uint8_t> to, uint64_t at)>;
 
 struct BufferInfo {
   std::string name;
@@ -29,6 +36,8 @@ struct BufferInfo {
   uint64_t bytes = 0;
   std::vector<uint8_t> contents;  // Constants
   std::vector<int32_t> list;      // Tables: the buffers whose addresses it holds
+  ConstantSource source;          // Constants whose contents come later
+  uint64_t offset = 0;            // In the scratchpad
 };
 
 struct TileInfo {
@@ -52,8 +61,9 @@ struct Transfer {
   uint32_t id = 0;
   unsigned engine = 0;
   std::string queue;
-  uint32_t slot = 0;  // DMA agent - kFirstDmaAgent
-  BufferAccess to;    // Buffer kOnChip: SBUF
+  uint32_t slot = 0;   // DMA agent - kFirstDmaAgent
+  uint32_t scope = 0;  // In which it counts
+  BufferAccess to;     // Buffer kOnChip: SBUF
   std::vector<BufferAccess> from;
   ComputeOptions compute;  // operation NEURON_DMA_COPY: none
   static constexpr int32_t kOnChip = 1 << 30;
@@ -77,7 +87,8 @@ struct CollectiveStep {
   int32_t input = -1;          // buffers
   int32_t output = -1;
   unsigned engine = 0;
-  uint32_t slot = 0;  // DMA agent - kFirstDmaAgent
+  uint32_t slot = 0;   // DMA agent - kFirstDmaAgent
+  uint32_t scope = 0;  // In which it counts
 };
 
 // A field of an instruction that holds the device address of a variable.
@@ -87,8 +98,37 @@ struct AddressField {
   uint64_t offset = 0;
 };
 
-// What begins or ends the body of a loop whose rounds the device decides.
-enum class Control : uint8_t { kNone, kWhile, kEndWhile };
+// What of the flow of a program a step is, instead of an operation. All engines have these.
+enum class Control : uint8_t {
+  kNone,
+  kWhile,  // Of a loop whose rounds the device decides
+  kEndWhile,
+  kMeet,  // All work is complete, and known to all; counts begin anew
+  kLoop,  // Of a block
+  kEndLoop,
+  kBranch,
+  kElse,
+  kEndBranch,
+  kCall,
+  kFunction,
+  kEndFunction,
+};
+
+// A part of the program that happens a number of times, or not always. Engines meet in front of it
+// and at its end, at the end of each round if it is a loop.
+struct Block {
+  // A loop: its own index; its rounds, or the index that holds their number.
+  uint32_t index = 0;
+  uint32_t rounds = 0;
+  uint32_t count = 0;
+  // A branch: taken where `left` compares so (enum neuron_branch_condition) with `right`.
+  uint32_t left = 0;
+  uint8_t condition = NEURON_BRANCH_ALWAYS;
+  uint32_t right = 0;
+  bool once = false;      // Happens in the first execution only
+  std::string name;       // A function
+  uint32_t function = 0;  // A call: the block of the function
+};
 
 struct Step {
   isa::Instruction instruction;
@@ -101,9 +141,12 @@ struct Step {
   int32_t collective = -1;
   int32_t loop = -1;
   Control control = Control::kNone;
-  uint32_t while_loop = 0;  // Of a control: its number
-  uint32_t label = 0;       // Index of the operation's line
-  Point self;               // Its own place in the order, or that of what it moves
+  uint32_t block = 0;  // Of a control: its number among those of its kind
+  uint32_t scope = 0;  // In which it counts
+  // Indexes whose registers rd, ra and rb of the instruction are; 0: none.
+  std::array<uint32_t, 3> registers{};
+  uint32_t label = 0;  // Index of the operation's line
+  Point self;          // Its own place in the order, or that of what it moves
 };
 
 struct Label {
@@ -121,14 +164,45 @@ struct Label {
 
 // Steps [first, end) of each engine are repeated.
 struct LoopInfo {
-  uint32_t rounds = 0;
+  uint32_t rounds = 0;  // The most there can be
+  uint32_t index = 0;   // Its own
+  uint32_t count = 0;   // The index that holds the number of rounds; 0: it is `rounds`
   std::array<size_t, NEURON_CORE_ENGINES> first{}, end{};
 };
 
 // A loop whose rounds the device decides: its body runs as long as the 32-bit word is not 0.
 struct WhileLoop {
   AddressField condition;
-  std::vector<uint32_t> slots;  // That only its body counts on
+  std::vector<uint32_t> scopes;  // Of its body
+  std::vector<uint32_t> slots;   // That only its body counts on
+};
+
+// A part of the program in which semaphores count from 0. When it ends, engines meet, and its
+// semaphores are 0 again.
+struct Scope {
+  uint64_t first = 0, end = UINT64_MAX;  // Its place in the order of the program
+  uint32_t function = 0;                 // That it is a part of; 0: the main program
+  std::vector<uint32_t> slots;           // That count in it, or in none
+  bool adopts = false;                   // Takes slots that scopes around it do not use
+  // At most so many semaphores of each engine, and signals that the last of them counts.
+  std::array<uint32_t, NEURON_CORE_ENGINES> counted{}, filled{};
+};
+
+// Signals that an engine counts in one semaphore: waits compare with 16 bits.
+inline constexpr uint32_t kSignalsOfASemaphore = 32768;
+
+// What is cleared where engines meet.
+struct Meeting {
+  std::vector<uint32_t> scopes;
+};
+
+// What an index is.
+struct IndexInfo {
+  std::string name;   // Of a number
+  uint32_t most = 0;  // Its largest value
+  bool is_loop = false;
+  bool open = true;  // A loop that is being written, or a number
+  bool set = false;  // A number that has a value
 };
 
 // The step that a point of an engine stands for; in a loop, in the last round or the one before.
@@ -143,13 +217,15 @@ struct Slot {
     uint32_t count = 0;  // Transfers up to this one; in a loop, in its first round
     int32_t loop = -1;
     bool previous = false;
+    uint32_t scope = 0;
   };
   Point last;
   uint32_t transfers = 0;   // Of all rounds
   std::vector<Use> uses;    // By point
   unsigned owner = 0;       // Engine that starts the last one
   bool reserved = false;    // By the loop that is being placed
-  int32_t while_loop = -1;  // Whose body alone may use it
+  uint32_t scope = 0;       // In which alone it counts
+  bool collective = false;  // Of the last one
 };
 
 }  // namespace neuron::builder

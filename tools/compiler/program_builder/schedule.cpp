@@ -4,306 +4,249 @@
 #include <algorithm>
 
 namespace neuron::builder {
-namespace {
 
-// Program semaphores 16..239, some of them for the engines' own counts.
-constexpr uint32_t kMostSlots = 200;
-// A transfer adds 16 to its slot's semaphore, and a wait compares with 16 bits.
-constexpr uint32_t kMostTransfersOfASlot = 4095;
-
-// True if two accesses of a loop's body overlap only in the same round or in neighbouring ones, or
-// never.
-bool meet_nearby(const Region& a, const Region& b) {
-  if (a.advance != b.advance) return false;
-  const uint64_t span = std::max(a.end, b.end) - std::min(a.first, b.first);
-  return span <= 2 * static_cast<uint64_t>(std::abs(a.advance));
+const Node* Schedule::innermost_loop() const {
+  const auto loop = std::find_if(open_.rbegin(), open_.rend(),
+                                 [](const Node& node) { return node.kind == Node::Kind::kLoop; });
+  return loop == open_.rend() ? nullptr : &*loop;
 }
 
-}  // namespace
+uint32_t Schedule::rounds() const {
+  const Node* loop = innermost_loop();
+  if (loop == nullptr) return 1;
+  return std::max(1U,
+                  loop->block.count != 0 ? indexes_[loop->block.count].most : loop->block.rounds);
+}
 
-void Schedule::order(unsigned engine, Step& step, std::vector<Point> points, bool own_engine_too) {
-  // The latest comes first: it has the most knowledge, so the others are likely known through it.
-  std::sort(points.begin(), points.end(),
-            [](const Point& a, const Point& b) { return a.issue > b.issue; });
-  for (const Point& point : points) {
-    if (point.agent == engine && !own_engine_too) continue;  // The engine's own order
-    if (knowledge_.knows(engine, point)) continue;
-    knowledge_.wait(engine, point);
-    step.waits.push_back(point);
-    if (point.agent < NEURON_CORE_ENGINES) {
-      steps_[point.agent][points_[point.agent][point.sequence - 1].step].signals = true;
+Index Schedule::add_index(IndexInfo info) {
+  indexes_.push_back(std::move(info));
+  return {static_cast<uint32_t>(indexes_.size() - 1)};
+}
+
+Index Schedule::zero() {
+  if (!zero_.present()) zero_ = add_index({.name = "zero"});
+  return zero_;
+}
+
+Index Schedule::executed() {
+  if (!executed_.present()) {
+    executed_ = add_index({.name = "executed", .most = 1, .set = true});
+  }
+  return executed_;
+}
+
+bool Schedule::check(Index index) {
+  if (index.number == 0 || index.number >= indexes_.size()) {
+    journal_.fail(runtime::fail(NRT_INVALID, "an index that was never made is used"));
+    return false;
+  }
+  const IndexInfo& info = indexes_[index.number];
+  if (!info.open) {
+    journal_.fail(runtime::fail(NRT_INVALID, "the round of a loop is used behind its end"));
+    return false;
+  }
+  if (info.is_loop || info.set) return true;
+  journal_.fail(
+      runtime::fail(NRT_INVALID, "number \"{}\" is used before it has a value", info.name));
+  return false;
+}
+
+std::pair<int64_t, int64_t> Schedule::reach(const Motions& motions) const {
+  int64_t below = 0, above = 0;
+  for (const Motion& motion : motions) {
+    if (motion.index >= indexes_.size()) continue;
+    const int64_t far = motion.bytes * int64_t{indexes_[motion.index].most};
+    (far < 0 ? below : above) += far;
+  }
+  return {below, above};
+}
+
+void Schedule::resolve(Motions& motions, int64_t& advance) {
+  const Motions all = motions;
+  const Node* loop = innermost_loop();
+  for (const Motion& motion : all) {
+    if (!check({motion.index})) return;
+    if (loop != nullptr && loop->block.index == motion.index) {
+      advance += motion.bytes;
+    } else if (indexes_[motion.index].most != 0) {
+      continue;
     }
+    motions.remove(motion.index);
   }
 }
 
-// Chooses the semaphore on which the transfer counts. The 16 queues of a transfer drift, so the
-// transfer before it on the same semaphore must be known to be complete when this one starts.
-uint32_t Schedule::take_slot(unsigned engine, Step& step) {
-  const int32_t body = open_whiles_.empty() ? -1 : static_cast<int32_t>(open_whiles_.back());
-  const auto usable = [body](const Slot& slot) {
-    return !slot.reserved && slot.while_loop == body && slot.transfers < kMostTransfersOfASlot;
+void Schedule::resolve(Item& item) {
+  for (auto* regions : {&item.reads, &item.writes}) {
+    for (Region& region : *regions) {
+      if (!region.motions.empty()) resolve(region.motions, region.advance);
+      const auto other = memory_of_.find(region.start);
+      if (region.space != Region::kHbm || other == memory_of_.end()) continue;
+      region.start = other->second.first;
+      region.first += other->second.second;
+      region.end += other->second.second;
+    }
+  }
+  const Node* loop = innermost_loop();
+  for (Advance& advance : item.step.advances) {
+    if (loop != nullptr && advance.index == loop->block.index) advance.index = 0;
+  }
+  std::erase_if(item.step.advances, [&](const Advance& advance) {
+    return advance.index != 0 && indexes_[advance.index].most == 0 && advance.first == 0;
+  });
+  if (item.step.transfer < 0) return;
+  Transfer& transfer = placement_.parts().transfers[static_cast<size_t>(item.step.transfer)];
+  resolve(transfer.to.motions, transfer.to.advance);
+  for (BufferAccess& side : transfer.from) resolve(side.motions, side.advance);
+  const auto fixed = [&](const BufferAccess& side) {
+    return std::all_of(side.motions.begin(), side.motions.end(),
+                       [&](const Motion& motion) { return indexes_[motion.index].is_loop; });
   };
-  for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
-    if (usable(slots_[slot]) && knowledge_.knows(engine, slots_[slot].last)) return slot;
-  }
-  if (slots_.size() < kMostSlots) {
-    Slot slot;
-    slot.last.agent = kFirstDmaAgent + static_cast<Agent>(slots_.size());
-    slot.while_loop = body;
-    if (body >= 0) {
-      while_loops_[static_cast<size_t>(body)].slots.push_back(static_cast<uint32_t>(slots_.size()));
-    }
-    slots_.push_back(std::move(slot));
-    return static_cast<uint32_t>(slots_.size() - 1);
-  }
-  uint32_t oldest = UINT32_MAX;
-  for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
-    if (!usable(slots_[slot])) continue;
-    if (oldest == UINT32_MAX || slots_[slot].last.issue < slots_[oldest].last.issue) oldest = slot;
-  }
-  if (oldest == UINT32_MAX) {
-    journal_.fail(runtime::fail(NRT_RESOURCE,
-                                "more than {} transfers in one program; use larger ones",
-                                kMostSlots * kMostTransfersOfASlot));
+  if (fixed(transfer.to) && std::all_of(transfer.from.begin(), transfer.from.end(), fixed)) return;
+  journal_.fail(runtime::fail(NRT_INVALID,
+                              "a prepared transfer moves with a number, which only the device "
+                              "knows; generate the transfer"));
+}
+
+uint32_t Schedule::name_function(const std::string& name) {
+  const auto& names = function_names_;
+  if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) {
+    journal_.fail(runtime::fail(NRT_INVALID, "a function has the name \"{}\", which is {}", name,
+                                name.empty() ? "empty" : "taken"));
     return 0;
   }
-  order(engine, step, {slots_[oldest].last}, true);
-  return oldest;
+  function_names_.push_back(name);
+  return static_cast<uint32_t>(names.size() - 1);
+}
+
+bool Schedule::can_prepare() const {
+  if (placement_.in_while()) return false;
+  for (size_t i = 0; i < open_.size(); ++i) {
+    const Node& node = open_[i];
+    const bool listed = node.kind == Node::Kind::kLoop && node.block.count == 0;
+    const bool own_ring = node.kind == Node::Kind::kFunction || node.block.once;
+    if (!listed && !(own_ring && i == 0)) return false;
+  }
+  return true;
 }
 
 void Schedule::add(Item item) {
-  used_[item.engine] = true;
-  if (in_while() && (item.step.transfer >= 0 || item.step.collective >= 0)) {
+  use(item.engine);
+  if (item.step.transfer >= 0 && !can_prepare()) {
     journal_.fail(runtime::fail(NRT_INVALID,
-                                "a loop whose rounds the device decides holds no prepared transfer "
-                                "and no collective; generate the transfer"));
+                                "a loop whose rounds the device decides, or a branch, holds no "
+                                "prepared transfer; generate the transfer, or call a function"));
     return;
   }
-  for (auto* regions : {&item.reads, &item.writes}) {
-    for (Region& region : *regions) {
-      const auto other = memory_of_.find(region.start);
-      if (region.space == Region::kHbm && other != memory_of_.end()) region.start = other->second;
-    }
+  if (item.step.collective >= 0 && (in_loop() || placement_.in_while())) {
+    journal_.fail(
+        runtime::fail(NRT_INVALID, "a loop, branch or function holds no collective; list it once"));
+    return;
   }
-  if (recording_) {
-    recorded_.push_back(std::move(item));
-  } else {
-    item.step.advances.clear();
-    place(item, Round::kOnly);
-  }
+  resolve(item);
+  if (!open()) return;
+  Node node;
+  node.item = std::move(item);
+  add(std::move(node));
+}
+
+void Schedule::add(Node node) {
+  if (!open()) return;
+  if (open_.empty()) return placement_.place(node);
+  Node& around = open_.back();
+  (around.in_otherwise ? around.otherwise : around.body).push_back(std::move(node));
 }
 
 int32_t Schedule::add_transfer(Transfer transfer) {
   transfer.id = next_id_[transfer.engine]++;
-  transfers_.push_back(std::move(transfer));
-  return static_cast<int32_t>(transfers_.size() - 1);
+  if (!open_.empty() && open_.front().block.once) transfer.queue += "_once";
+  auto& transfers = placement_.parts().transfers;
+  transfers.push_back(std::move(transfer));
+  return static_cast<int32_t>(transfers.size() - 1);
 }
 
 int32_t Schedule::add_collective(CollectiveStep collective) {
-  collectives_.push_back(std::move(collective));
-  return static_cast<int32_t>(collectives_.size() - 1);
+  auto& collectives = placement_.parts().collectives;
+  collectives.push_back(std::move(collective));
+  return static_cast<int32_t>(collectives.size() - 1);
 }
 
-// Counts the transfer on its slot and starts it; the slot's last point is then this one.
-void Schedule::place_transfer(Item& item, Step& step, Round round) {
-  if (item.slot < 0) item.slot = static_cast<int32_t>(take_slot(item.engine, step));
-  if (journal_.error()) return;
-  Slot& slot = slots_[static_cast<size_t>(item.slot)];
-  if (round == Round::kLast) order(item.engine, step, {slot.last}, true);
-  const int32_t loop = round == Round::kOnly ? -1 : static_cast<int32_t>(loops_.size()) - 1;
-  slot.uses.push_back({slot.transfers + 1, loop, round == Round::kPrevious});
-  if (round != Round::kPrevious) slot.transfers += round == Round::kOnly ? 1 : rounds_;
-  slot.owner = item.engine;
-  ++slot.last.sequence;
-  slot.last.issue = ++issue_;
-  knowledge_.start(item.engine, slot.last);
-  if (step.collective >= 0) {
-    collectives_[static_cast<size_t>(step.collective)].slot = static_cast<uint32_t>(item.slot);
-  } else if (step.transfer >= 0) {
-    transfers_[static_cast<size_t>(step.transfer)].slot = static_cast<uint32_t>(item.slot);
-  } else {
-    step.slot = item.slot;
+void Schedule::begin(Node node) {
+  if (!open()) return;
+  const auto loops = std::count_if(open_.begin(), open_.end(), [](const Node& around) {
+    return around.kind == Node::Kind::kLoop;
+  });
+  if (node.kind == Node::Kind::kLoop && loops == NEURON_LOOP_LEVELS) {
+    journal_.fail(
+        runtime::fail(NRT_INVALID, "more than {} loops around each other", NEURON_LOOP_LEVELS));
+    return;
   }
+  if (node.kind == Node::Kind::kFunction) {
+    if (!open_.empty() || placement_.in_while()) {
+      journal_.fail(runtime::fail(NRT_INVALID,
+                                  "function \"{}\" begins inside of a loop, branch or "
+                                  "function",
+                                  node.block.name));
+      return;
+    }
+    placement_.expect_function();
+  }
+  open_.push_back(std::move(node));
 }
 
-void Schedule::place(Item& item, Round round) {
-  if (journal_.error()) return;
-  const unsigned engine = item.engine;
-  const auto here = [&](const Region& region) {
-    if (round == Round::kOnly) return region;
-    return region.in_round(int64_t{rounds_} - (round == Round::kLast ? 1 : 2));
-  };
-  Step step = item.step;
-  std::vector<Point> points;
-  for (const Region& region : item.reads) accesses_.conflicts(here(region), false, points);
-  for (const Region& region : item.writes) accesses_.conflicts(here(region), true, points);
-  // DMA does not follow the order of the engine that starts it.
-  order(engine, step, std::move(points), item.moves);
-  Point self{engine, static_cast<uint32_t>(points_[engine].size() + 1), 0};
-  if (item.moves) {
-    place_transfer(item, step, round);
-    if (journal_.error()) return;
-    self.issue = issue_;
-    item.point = slots_[static_cast<size_t>(item.slot)].last;
-  } else {
-    self.issue = ++issue_;
-    item.point = self;
-  }
-  step.self = item.point;
-  knowledge_.start(engine, self);
-  for (const Region& region : item.reads) accesses_.record(here(region), false, item.point);
-  for (const Region& region : item.writes) accesses_.record(here(region), true, item.point);
-  size_t index = steps_[engine].size();
-  if (round == Round::kLast) {
-    // Takes the place of the round before, whose signals others may already wait for.
-    index = cursor_[engine]++;
-    step.signals = steps_[engine][index].signals;
-    step.loop = static_cast<int32_t>(loops_.size()) - 1;
-    steps_[engine][index] = std::move(step);
-  } else {
-    if (round == Round::kPrevious) step.loop = static_cast<int32_t>(loops_.size()) - 1;
-    steps_[engine].push_back(std::move(step));
-  }
-  points_[engine].push_back({index, round == Round::kPrevious});
+void Schedule::begin_otherwise() {
+  if (open() && !open_.empty()) open_.back().in_otherwise = true;
 }
 
-// Orders the body after overlapping work before the loop, once for each engine, and takes a slot
-// for each transfer.
-void Schedule::enter_loop(std::vector<Item>& body) {
-  LoopInfo loop;
-  loop.rounds = rounds_;
-  std::array<Step, NEURON_CORE_ENGINES> entries;
-  for (Item& item : body) {
-    std::vector<Point> points;
-    for (const Region& region : item.reads) {
-      accesses_.conflicts(region.spanning(rounds_), false, points);
-    }
-    for (const Region& region : item.writes) {
-      accesses_.conflicts(region.spanning(rounds_), true, points);
-    }
-    order(item.engine, entries[item.engine], std::move(points), item.moves);
-    if (!item.moves) continue;
-    item.slot = static_cast<int32_t>(take_slot(item.engine, entries[item.engine]));
-    if (journal_.error()) return;
-    slots_[static_cast<size_t>(item.slot)].reserved = true;
+void Schedule::end() {
+  if (!open() || open_.empty()) return;
+  Node node = std::move(open_.back());
+  open_.pop_back();
+  if (node.kind == Node::Kind::kLoop && node.block.index != 0) {
+    indexes_[node.block.index].open = false;
   }
-  for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
-    if (!entries[e].waits.empty()) {
-      entries[e].instruction.opcode = NEURON_OP_EVENT;
-      entries[e].instruction.engines = static_cast<uint8_t>(1u << e);
-      steps_[e].push_back(std::move(entries[e]));
-    }
-    loop.first[e] = loop.end[e] = steps_[e].size();
-  }
-  loops_.push_back(loop);
-}
-
-void Schedule::repeat(std::vector<Item> body) {
-  // Accesses that may overlap in distant rounds count with all memory that they reach.
-  struct Moving {
-    Region* region;
-    bool write;
-  };
-  std::vector<Moving> regions;
-  for (Item& item : body) {
-    for (Region& region : item.reads) regions.push_back({&region, false});
-    for (Region& region : item.writes) regions.push_back({&region, true});
-  }
-  std::vector<Region> all;
-  for (const Moving& moving : regions) all.push_back(moving.region->spanning(rounds_));
-  std::vector<bool> spread(regions.size());
-  for (size_t a = 0; a < regions.size(); ++a) {
-    for (size_t b = 0; b < regions.size(); ++b) {
-      if (!(regions[a].write || regions[b].write) || !all[a].overlaps(all[b])) continue;
-      if (!meet_nearby(*regions[a].region, *regions[b].region)) spread[a] = true;
-    }
-  }
-  enter_loop(body);
-  if (journal_.error()) return;
-  for (size_t i = 0; i < regions.size(); ++i) {
-    if (spread[i]) *regions[i].region = all[i];
-  }
-  LoopInfo& loop = loops_.back();
-  for (Item& item : body) place(item, Round::kPrevious);
-  cursor_ = loop.first;
-  for (Item& item : body) place(item, Round::kLast);
-  for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) loop.end[e] = steps_[e].size();
-  size_t next = 0;
-  for (Item& item : body) {
-    for (size_t i = 0; i < item.reads.size(); ++i) {
-      accesses_.record(all[next++], false, item.point);
-    }
-    for (size_t i = 0; i < item.writes.size(); ++i) {
-      accesses_.record(all[next++], true, item.point);
-    }
-    if (item.slot >= 0) slots_[static_cast<size_t>(item.slot)].reserved = false;
+  if (node.kind == Node::Kind::kFunction) {
+    functions_.push_back(std::move(node));
+  } else if (!node.body.empty() || !node.otherwise.empty()) {
+    add(std::move(node));
   }
 }
 
 void Schedule::loop(uint32_t rounds, const std::function<void()>& body) {
   if (!open() || rounds == 0) return;
-  if (recording_) {
-    journal_.fail(runtime::fail(NRT_INVALID, "a loop inside a loop; unroll one of them"));
-    return;
-  }
   if (rounds > INT32_MAX) {
     journal_.fail(
         runtime::fail(NRT_INVALID, "a loop of {} rounds; registers count to 2147483647", rounds));
     return;
   }
-  if (rounds == 1) return body();
-  recording_ = true;
-  rounds_ = rounds;
+  if (rounds == 1 && open_.empty()) return body();
+  Node node;
+  node.kind = Node::Kind::kLoop;
+  node.block.rounds = rounds;
+  node.block.index = add_index({.name = "", .most = rounds - 1, .is_loop = true}).number;
+  begin(std::move(node));
   body();
-  recording_ = false;
-  std::vector<Item> items = std::move(recorded_);
-  recorded_.clear();
-  if (open() && !items.empty()) repeat(std::move(items));
-  rounds_ = 1;
-}
-
-void Schedule::meet(Control control, uint32_t while_loop) {
-  for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
-    used_[e] = true;
-    Step step;
-    step.control = control;
-    step.while_loop = while_loop;
-    step.label = journal_.label(0, -1);
-    steps_[e].push_back(std::move(step));
-    for (unsigned other = 0; other < NEURON_CORE_ENGINES; ++other) {
-      const auto done = static_cast<uint32_t>(points_[other].size());
-      if (done != 0) knowledge_.wait(e, {other, done, 0});
-    }
-    for (const Slot& slot : slots_) {
-      if (slot.last.sequence != 0) knowledge_.wait(e, slot.last);
-    }
-  }
+  end();
 }
 
 void Schedule::begin_while(const AddressField& condition) {
   if (!open()) return;
-  if (recording_) {
-    journal_.fail(runtime::fail(NRT_INVALID, "a loop inside a loop of known rounds; unroll that"));
-    return;
-  }
-  const auto number = static_cast<uint32_t>(while_loops_.size());
-  while_loops_.push_back({condition, {}});
-  meet(Control::kWhile, number);
-  open_whiles_.push_back(number);
+  if (open_.empty()) return placement_.begin_while(condition);
+  Node node;
+  node.kind = Node::Kind::kWhile;
+  node.condition = condition;
+  begin(std::move(node));
 }
 
 void Schedule::end_while() {
-  if (!open() || open_whiles_.empty()) return;
-  const uint32_t number = open_whiles_.back();
-  open_whiles_.pop_back();
-  meet(Control::kEndWhile, number);
-  const int32_t outer = open_whiles_.empty() ? -1 : static_cast<int32_t>(open_whiles_.back());
-  for (uint32_t slot : while_loops_[number].slots) {
-    // Its semaphore is 0 again, for whatever comes next.
-    slots_[slot].transfers = 0;
-    slots_[slot].while_loop = outer;
-    if (outer >= 0) while_loops_[static_cast<size_t>(outer)].slots.push_back(slot);
-  }
+  if (!open()) return;
+  if (!open_.empty() && open_.back().kind == Node::Kind::kWhile) return end();
+  if (open_.empty()) placement_.end_while();
+}
+
+bool Schedule::in_while() const {
+  return placement_.in_while() || std::any_of(open_.begin(), open_.end(), [](const Node& node) {
+           return node.kind == Node::Kind::kWhile;
+         });
 }
 
 void Schedule::finish() {
@@ -312,33 +255,19 @@ void Schedule::finish() {
     journal_.fail(runtime::fail(NRT_INVALID, "a loop whose rounds the device decides has no end"));
     return;
   }
-  journal_.section("end");
-  std::vector<const Slot*> last_first;
-  for (const Slot& slot : slots_) last_first.push_back(&slot);
-  std::sort(last_first.begin(), last_first.end(),
-            [](const Slot* a, const Slot* b) { return a->last.issue < b->last.issue; });
-  for (const Slot* slot : last_first) {
-    bool known = false;
-    for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
-      known = known || knowledge_.knows(e, slot->last);
-    }
-    if (known) continue;
-    Step step;
-    step.instruction.opcode = NEURON_OP_EVENT;
-    step.instruction.engines = static_cast<uint8_t>(1u << slot->owner);
-    // Two transfers can share one instruction: the emitter takes two waits each.
-    auto& steps = steps_[slot->owner];
-    const bool join = !steps.empty() && steps.back().instruction.opcode == NEURON_OP_EVENT &&
-                      steps.back().loop < 0 && steps.back().waits.size() == 1;
-    order(slot->owner, join ? steps.back() : step, {slot->last}, true);
-    if (!join) steps.push_back(std::move(step));
+  for (unsigned e = 0; executed_.present() && e < NEURON_CORE_ENGINES; ++e) {
+    Item item;
+    item.engine = e;
+    item.step.instruction.opcode = NEURON_OP_MOV;
+    item.step.instruction.engines = static_cast<uint8_t>(1u << e);
+    item.step.instruction.scalar0 = {1, NEURON_SCALAR_IMMEDIATE, NEURON_DTYPE_U32, 0, 0};
+    item.step.registers = {executed_.number, 0, 0};
+    add(std::move(item));
   }
-  for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
-    if (!used_[e]) continue;
-    Step step;
-    step.instruction.opcode = NEURON_OP_RET;
-    step.instruction.engines = static_cast<uint8_t>(1u << e);
-    steps_[e].push_back(std::move(step));
+  placement_.finish();
+  // A function calls earlier ones only, so here all callers of one come before it.
+  for (auto function = functions_.rbegin(); function != functions_.rend(); ++function) {
+    placement_.place_function(*function);
   }
   finished_ = true;
 }

@@ -278,12 +278,6 @@ TEST(Program, WritesALoopOnceWithRegistersForWaitsAndOperands) {
   EXPECT_EQ(transfers[9].id, transfers[0].id);
 }
 
-TEST(Program, RefusesALoopInsideALoop) {
-  Fixture f;
-  f.program.loop(2, [&] { f.program.loop(2, [] {}); });
-  expect_error(f.program, "a loop inside a loop");
-}
-
 TEST(Program, RefusesAnOperandThatLeavesItsPartitionInTheLastRound) {
   Fixture f;
   f.program.loop(
