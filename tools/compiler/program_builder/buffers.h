@@ -43,11 +43,12 @@ class Buffers {
   ~Buffers() = default;
   virtual Schedule& schedule_of_buffers() = 0;
 
+  Buffer add(BufferInfo info);
+  bool has_name(const std::string& name) const { return names_.contains(name); }
+
   std::vector<BufferInfo> buffers_;
 
  private:
-  Buffer add(BufferInfo info);
-
   std::set<std::string> names_;
   std::optional<uint32_t> scratch_;  // The first buffer of it
 };

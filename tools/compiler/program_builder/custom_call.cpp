@@ -40,7 +40,7 @@ Buffer OperatorCaller::bytes_constant(const std::string& name, std::vector<uint8
 // `name`, or with a number behind it if a buffer has it.
 std::string OperatorCaller::free_name(const std::string& name) const {
   std::string free = name;
-  for (unsigned number = 2; program_.buffer_names_.contains(free); ++number) {
+  for (unsigned number = 2; program_.has_name(free); ++number) {
     free = name + "." + std::to_string(number);
   }
   return free;
@@ -106,7 +106,7 @@ Buffer OperatorCaller::call_table(const CustomCall& call,
   table.shape = {NEURON_CALL_TENSORS + tensors.size()};
   table.list = {described.index, image.index};
   table.list.insert(table.list.end(), tensors.begin(), tensors.end());
-  return program_.add_buffer(std::move(table));
+  return program_.add(std::move(table));
 }
 
 void OperatorCaller::list(const CustomCall& call, const Buffer& output) {
