@@ -56,7 +56,8 @@ class Input : public wire::DataSource {
 service::Instance& instance() {
   static service::Instance* made = [] {
     int error = 0;
-    auto built = service::Instance::create("trn1.2xlarge", {.all = 256 << 20}, core::create_chip, error);
+    auto built =
+        service::Instance::create("trn1.2xlarge", {.all = 256 << 20}, core::create_chip, error);
     if (built == nullptr) std::abort();
     return built.release();
   }();

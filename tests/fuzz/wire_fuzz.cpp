@@ -48,7 +48,8 @@ constexpr std::chrono::milliseconds kRest{2};
 service::Instance& instance() {
   static service::Instance* const made = [] {
     int error = 0;
-    auto built = service::Instance::create("trn1.2xlarge", {.all = kMemory}, core::create_chip, error);
+    auto built =
+        service::Instance::create("trn1.2xlarge", {.all = kMemory}, core::create_chip, error);
     if (built == nullptr) {
       std::fprintf(stderr, "%s\n", service::last_error());
       std::abort();

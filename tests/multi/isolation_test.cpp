@@ -158,15 +158,17 @@ TEST(MemoryLimit, OfAUserHoldsForAllOfItsProcessesTogetherAndEndsWithThem) {
       if (!own.valid()) return 1;
       uint64_t handle = 0;
       // What the first turn's processes had is freed soon after their end.
-      if (!test::eventually([&] { return own.allocate(192 * kMiB, time == 0, handle) == 0; }))
+      if (!test::eventually([&] { return own.allocate(192 * kMiB, time == 0, handle) == 0; })) {
         return 2;
+      }
       Child sibling = Child::forked([&] {
         Device another(daemon);
         if (!another.valid()) return 1;
         uint64_t more = 0;
         if (another.allocate(65 * kMiB, false, more) != -ENOMEM) return 2;
-        if (std::string(ndl::last_error()).find("--user-memory-limit") == std::string::npos)
+        if (std::string(ndl::last_error()).find("--user-memory-limit") == std::string::npos) {
           return 3;
+        }
         return another.allocate(32 * kMiB, true, more) == 0 ? 0 : 4;
       });
       return sibling.wait() == 0 ? 0 : 3;

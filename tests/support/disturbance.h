@@ -59,8 +59,9 @@ class Disturbance {
     if (folder == nullptr) return found;
     while (const dirent* entry = readdir(folder)) {
       const pid_t thread = std::atoi(entry->d_name);
-      if (thread > 0 && thread != static_cast<pid_t>(::syscall(SYS_gettid)))
+      if (thread > 0 && thread != static_cast<pid_t>(::syscall(SYS_gettid))) {
         found.push_back(thread);
+      }
     }
     closedir(folder);
     return found;

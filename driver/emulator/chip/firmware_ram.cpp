@@ -120,8 +120,9 @@ void FirmwareRam::serve_registers() {
   };
   word(0, NEURON_FW_REQUEST_HI);
   word(4, NEURON_FW_REQUEST_LO);
-  for (size_t at = 0; at < NEURON_FW_DATA_SIZE; at += 4)
+  for (size_t at = 0; at < NEURON_FW_DATA_SIZE; at += 4) {
     word(kRequestHeader + at, NEURON_FW_DATA + at);
+  }
   uint16_t size;
   std::memcpy(&size, request.data() + 2, 2);
   if (request[0] == std::byte{0}) return;

@@ -216,8 +216,9 @@ std::string NeffEmitter::definition_json() const {
   definition["semaphore"] = std::move(semaphores);
   definition["dma_queue"] = std::move(queue_sets);
   definition["var"] = std::move(variables);
-  if (!program_.schedule_.parts().collectives.empty())
+  if (!program_.schedule_.parts().collectives.empty()) {
     definition["collectives"] = collectives_json();
+  }
   return text(definition);
 }
 
