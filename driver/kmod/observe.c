@@ -169,8 +169,10 @@ static int observe(struct nd_file *file, const struct nd_ioctl *call, void *argu
 	return result;
 }
 
-/* Not among the calls that every host of this driver serves: emulated devices are asked without a
- * descriptor. */
+/*
+ * Not among the calls that every host of this driver serves: emulated devices are asked without a
+ * descriptor.
+ */
 const struct nd_ioctl nd_observe_call = { NEURON_IOCTL_OBSERVE, sizeof(struct neuron_ioctl_observe),
 					  ND_ACCESS_ANY, "OBSERVE" };
 
