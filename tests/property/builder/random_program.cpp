@@ -322,11 +322,10 @@ class Interpreter {
   Memory run() {
     for (uint32_t t = 0; t < kTiles; ++t) {
       if (t == kResident && !first_) continue;
-      std::fill_n(tiles_.begin() + static_cast<ptrdiff_t>(t * kRows * kColumns), kRows * kColumns,
-                  initial(t));
+      std::fill_n(tiles_.begin() + ptrdiff_t{t} * kRows * kColumns, kRows * kColumns, initial(t));
     }
     for (uint32_t b = 0; b < kBuffers; ++b) {
-      std::fill_n(buffers_.begin() + static_cast<ptrdiff_t>(b * kBlocks * kRows * kWindow),
+      std::fill_n(buffers_.begin() + ptrdiff_t{b} * kBlocks * kRows * kWindow,
                   kBlocks * kRows * kWindow, initial(b));
     }
     numbers_.fill(0);

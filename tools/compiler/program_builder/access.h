@@ -13,6 +13,7 @@
 #define TOOLS_COMPILER_PROGRAM_BUILDER_ACCESS_H
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <vector>
@@ -106,7 +107,7 @@ struct Tile {
   TileAccess row_range(uint32_t first, uint32_t count) const {
     return at(first, count, 0, columns);
   }
-  TileAccess at(uint32_t first_row, uint32_t rows, uint32_t first_column, uint32_t columns) const;
+  TileAccess at(uint32_t first_row, uint32_t rows, uint32_t first_column, uint32_t count) const;
   // Every `step`-th of `count` columns.
   TileAccess strided(uint32_t first_column, uint32_t count, int32_t step) const {
     return pattern(0, parts, first_column, {count}, {step});
@@ -148,8 +149,8 @@ struct Buffer {
   bool present() const { return index >= 0; }
   BufferAccess all() const { return block(0, rows, 0, columns); }
   // Row i of the block goes to or comes from partition i of a tile.
-  BufferAccess block(uint64_t first_row, uint64_t rows, uint64_t first_column,
-                     uint64_t columns) const;
+  BufferAccess block(uint64_t first_row, uint64_t row_count, uint64_t first_column,
+                     uint64_t column_count) const;
   // Rows of a block, which moves by `row_step` rows with each round of a loop.
   BufferAccess rows_of_round(uint64_t first_row, uint64_t row_count, int64_t row_step) const;
   // Elements from `first` as up to four dimensions, innermost first; steps in elements.
