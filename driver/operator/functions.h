@@ -28,12 +28,12 @@ NEURON_OPERATOR_UNARY(exp)
 NEURON_OPERATOR_UNARY(bitwise_not)
 #undef NEURON_OPERATOR_UNARY
 
-Tensor& pow_out(Tensor& result, const Tensor& self, const Scalar& exponent);
-Tensor& pow_out(Tensor& result, const Scalar& self, const Tensor& exponent);
-Tensor& pow_out(Tensor& result, const Tensor& self, const Tensor& exponent);
-Tensor pow(const Tensor& self, const Scalar& exponent);
-Tensor pow(const Scalar& self, const Tensor& exponent);
-Tensor pow(const Tensor& self, const Tensor& exponent);
+Tensor& pow_out(Tensor& result, const Tensor& self, const Scalar& other);
+Tensor& pow_out(Tensor& result, const Scalar& self, const Tensor& other);
+Tensor& pow_out(Tensor& result, const Tensor& self, const Tensor& other);
+Tensor pow(const Tensor& self, const Scalar& other);
+Tensor pow(const Scalar& self, const Tensor& other);
+Tensor pow(const Tensor& self, const Tensor& other);
 
 Tensor& clamp_out(Tensor& result, const Tensor& self, const Scalar& minval, const Scalar& maxval);
 Tensor clamp(const Tensor& self, const Scalar& minval, const Scalar& maxval);

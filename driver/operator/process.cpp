@@ -224,7 +224,8 @@ torch::Tensor get_dst_tensor() {
 }
 
 // What the C library would do by a signal, which has no words. The linker puts them in the place of
-// abort and __assert_fail (--wrap).
+// abort and __assert_fail (--wrap), which asks for these names.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 
 [[noreturn]] void __wrap_abort() {
@@ -239,6 +240,7 @@ extern "C" {
 }
 
 }  // extern "C"
+// NOLINTEND(bugprone-reserved-identifier)
 
 void* operator new(size_t bytes) {
   void* memory = std::malloc(bytes == 0 ? 1 : bytes);

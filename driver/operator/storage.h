@@ -25,7 +25,7 @@ struct Storage {
   // Memory of the process itself, uninitialised.
   Storage(IntArrayRef shape, ScalarType element);
   // Memory of a file.
-  Storage(IntArrayRef shape, ScalarType element, std::byte* data);
+  Storage(IntArrayRef shape, ScalarType element, std::byte* memory);
 
   std::byte* data = nullptr;
   ScalarType type = kFloat;

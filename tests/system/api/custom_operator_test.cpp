@@ -17,7 +17,6 @@ namespace neuron::test {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::Not;
 
 // A library, compiled once for all tests.
 const std::string& library(const std::string& name, bool multicore = false) {
