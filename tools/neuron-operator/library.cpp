@@ -40,7 +40,10 @@ Result<std::string> operator_folder() {
 class Workshop {
  public:
   static Result<Workshop> open() {
-    std::string path = (std::filesystem::temp_directory_path() / "neuron-operator-XXXXXX").string();
+    std::error_code error;
+    const std::filesystem::path place = std::filesystem::temp_directory_path(error);
+    if (error) return fail(NRT_INVALID, "TMPDIR names no folder: {}", error.message());
+    std::string path = (place / "neuron-operator-XXXXXX").string();  // mkdtemp's form
     if (::mkdtemp(path.data()) == nullptr) {
       return runtime::fail_with_errno(NRT_INVALID, errno, "the folder {} cannot be made", path);
     }

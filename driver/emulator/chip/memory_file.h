@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file in memory, for contents that are mapped.
-// Callers: HBM, the memories of a core. Thread-safe: no state. The caller owns the descriptor,
-// which is never 0, 1 or 2: a process may have started without standard streams, and its output
-// must then not land in device memory. Fails like memfd_create and ftruncate: -1 with errno.
+// Callers: HBM, the memories of a core, the files of custom operators. Thread-safe: no state. The
+// caller owns the descriptor, which is never 0, 1 or 2: a process may have started without standard
+// streams, and its output must then not land in device memory. Fails like memfd_create and
+// ftruncate: -1 with errno.
 #ifndef DRIVER_EMULATOR_CHIP_MEMORY_FILE_H
 #define DRIVER_EMULATOR_CHIP_MEMORY_FILE_H
 
@@ -16,11 +17,11 @@
 
 namespace neuron::chip {
 
-inline int create_memory_file(const char* name) {
-  constexpr int kFirst = 3;
-  const int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (file < 0 || file >= kFirst) return file;
-  const int moved = fcntl(file, F_DUPFD_CLOEXEC, kFirst);
+// `flags`: more of memfd_create. The descriptor is `first` or above.
+inline int create_memory_file(const char* name, unsigned flags = 0, int first = 3) {
+  const int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+  if (file < 0 || file >= first) return file;
+  const int moved = fcntl(file, F_DUPFD_CLOEXEC, first);
   const int error = errno;
   close(file);
   errno = error;

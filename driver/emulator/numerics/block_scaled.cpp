@@ -13,9 +13,6 @@ namespace {
 constexpr uint16_t kInfinity = 0x7F80, kNan = 0x7FC0, kSign = 0x8000;
 constexpr unsigned kMantissaBits = 7;
 constexpr size_t kCodes = 256;
-// f4 (e2m1): sign, 2 bits of exponent, 1 of mantissa.
-constexpr float kF4[] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
-
 uint16_t bf16_of(float value) {
   return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
 }
@@ -26,8 +23,8 @@ Table table_of(unsigned type) {
   Table table{};
   for (size_t code = 0; code < kCodes; ++code) {
     const auto byte = static_cast<std::byte>(code);
-    const float f4 = (code & 8) != 0 ? -kF4[code & 7] : kF4[code & 7];
-    const float value = type == NEURON_DTYPE_NONE ? f4 : widen_one(type, &byte);
+    const float value =
+        type == NEURON_DTYPE_NONE ? f4_number(static_cast<unsigned>(code)) : widen_one(type, &byte);
     table[code] = value != value ? kNan : bf16_of(value);
   }
   return table;
@@ -54,6 +51,12 @@ uint16_t times_scale(uint16_t code, unsigned scale) {
 }
 
 }  // namespace
+
+float f4_number(unsigned code) {
+  constexpr float kMagnitudes[] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+  const float magnitude = kMagnitudes[code & 7];
+  return (code & 8) != 0 ? -magnitude : magnitude;
+}
 
 unsigned code_type(unsigned x4_type) {
   switch (x4_type) {

@@ -20,6 +20,10 @@ namespace neuron::numerics {
 // The type of the codes of an x4 type; NEURON_DTYPE_NONE for f4x4, whose codes no memory type has.
 unsigned code_type(unsigned x4_type);
 
+// The number of a code of f4 (e2m1), of which the lower four bits count: sign, two bits of
+// exponent, one of mantissa.
+float f4_number(unsigned code);
+
 // Code `code` (0 to 3) of each of n x4 elements, `step` elements apart, times the scale of its
 // element; the scales are `scale_step` bytes apart. out: bf16.
 void scaled_codes(unsigned x4_type, const std::byte* elements, ptrdiff_t step, unsigned code,

@@ -37,11 +37,7 @@ struct Table {
     }
   }
   Table() {
-    constexpr float kF4[] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
-    for (size_t code = 0; code < 8; ++code) {
-      put(code, kF4[code]);
-      put(code + 8, -kF4[code]);
-    }
+    for (unsigned code = 0; code < 16; ++code) put(code, f4_number(code));
   }
 
  private:

@@ -402,6 +402,16 @@ class StrangeImage : public CustomOperators {
     program.dma(builder::Engine::kSp, y.all(), x.all());
     return bytes_of(program.build());
   }
+  // A static program that knows nothing of operators.
+  static std::vector<uint8_t> compiled(const std::string& source) {
+    const Folder folder;
+    folder.write("strange.c", source);
+    const auto done =
+        run({"cc", "-static", "-o", folder.path("strange"), folder.path("strange.c")});
+    EXPECT_EQ(done.ending, 0) << done.output;
+    const std::string image = folder.read("strange");
+    return {image.begin(), image.end()};
+  }
 };
 
 TEST_F(StrangeImage, ThatIsNoProgramIsNotStarted) {
@@ -412,32 +422,19 @@ TEST_F(StrangeImage, ThatIsNoProgramIsNotStarted) {
 }
 
 TEST_F(StrangeImage, ThatKnowsNothingOfResultsHasNone) {
-  const Folder folder;
-  folder.write("strange.c", "int main(void) { return 3; }\n");
-  const auto compiled =
-      run({"cc", "-static", "-o", folder.path("strange"), folder.path("strange.c")});
-  ASSERT_EQ(compiled.ending, 0) << compiled.output;
-  const std::string image = folder.read("strange");
-  Loaded model(call_with({image.begin(), image.end()}));
+  Loaded model(call_with(compiled("int main(void) { return 3; }\n")));
   EXPECT_EQ(model.run(), NRT_EXEC_COMPLETED_WITH_ERR);
   EXPECT_THAT(nrt_open_last_error(), HasSubstr("exit status 3"));
 }
 
 TEST_F(StrangeImage, ThatExecutesAnotherProgramIsStopped) {
-  const Folder folder;
-  folder.write(
-      "strange.c",
+  Loaded model(call_with(compiled(
       "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n"
       "int main(void) {\n"
       "  char* none[] = {0};\n"
       "  for (int file = 0; file < 8; ++file)\n"
       "    syscall(SYS_execveat, file, \"/bin/true\", none, none, AT_EMPTY_PATH);\n"
-      "  return 5;\n}\n");
-  const auto compiled =
-      run({"cc", "-static", "-o", folder.path("strange"), folder.path("strange.c")});
-  ASSERT_EQ(compiled.ending, 0) << compiled.output;
-  const std::string image = folder.read("strange");
-  Loaded model(call_with({image.begin(), image.end()}));
+      "  return 5;\n}\n")));
   EXPECT_EQ(model.run(), NRT_EXEC_COMPLETED_WITH_ERR);
   EXPECT_THAT(nrt_open_last_error(), HasSubstr("a call of the system"));
 }

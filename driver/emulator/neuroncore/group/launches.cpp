@@ -56,6 +56,7 @@ void Launches::restart_time() {
   if (state_.strict) state_.strict->clocks().raise_floor();
   if (!state_.scheduler.restart()) return;
   dma_.restart_time();
+  for (ArrivalTimes& arrivals : state_.arrivals) arrivals.restart_time();
   for (Sequencer& s : state_.sequencers) {
     s.last_complete = s.load_free = s.busy_until = 0;
     s.array.restart();

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/neuroncore/operators/operator_files.h"
 
-#include <sys/mman.h>
-
-#include <cerrno>
+#include "driver/emulator/chip/memory_file.h"
 
 namespace neuron::core {
 namespace {
@@ -15,15 +13,8 @@ constexpr unsigned MFD_EXEC = 0x10U;  // Linux 6.3; older systems refuse it
 constexpr int kFirstFile = 16;
 
 int make_file(const char* name, bool executable) {
-  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  int file = executable ? memfd_create(name, kFlags | MFD_EXEC) : -1;
-  if (file < 0) file = memfd_create(name, kFlags);
-  if (file < 0 || file >= kFirstFile) return file;
-  const int moved = fcntl(file, F_DUPFD_CLOEXEC, kFirstFile);
-  const int error = errno;
-  close(file);
-  errno = error;
-  return moved;
+  const int file = executable ? chip::create_memory_file(name, MFD_EXEC, kFirstFile) : -1;
+  return file >= 0 ? file : chip::create_memory_file(name, 0, kFirstFile);
 }
 
 }  // namespace
@@ -33,7 +24,8 @@ int OperatorMemory::create(const char* name, uint64_t bytes, bool executable) {
   base::FileDescriptor file(make_file(name, executable));
   // The pages are there from the start: a write into one that the host lacks would end the host's
   // process.
-  if (!file || fallocate(file.get(), 0, 0, static_cast<off_t>(bytes)) != 0 ||
+  if (!file || !chip::may_have_file_of(bytes) ||
+      fallocate(file.get(), 0, 0, static_cast<off_t>(bytes)) != 0 ||
       fcntl(file.get(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) != 0) {
     return errno;
   }

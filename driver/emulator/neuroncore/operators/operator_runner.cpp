@@ -2,13 +2,13 @@
 #include "driver/emulator/neuroncore/operators/operator_runner.h"
 
 #include <algorithm>
-#include <cctype>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <string>
 
 #include "driver/base/abandonment.h"
+#include "driver/base/format.h"
 #include "driver/emulator/neuroncore/operators/operator_process.h"
 #include "driver/isa/operator_cost.h"
 
@@ -49,11 +49,14 @@ bool names_failure(const neuron_operator_result& result) {
          failure == NEURON_OPERATOR_SIGNAL || failure == NEURON_OPERATOR_SYSTEM_CALL;
 }
 
-// Bytes of a stranger, for a terminal.
-std::string printable(const char* bytes, size_t count) {
-  std::string text(bytes, count);
-  for (char& c : text) {
-    if (std::isprint(static_cast<unsigned char>(c)) == 0 && c != '\n' && c != '\t') c = '?';
+// Lines of a stranger, for a terminal.
+std::string printable(std::string lines) {
+  std::replace(lines.begin(), lines.end(), '\t', ' ');
+  std::string text;
+  for (size_t at = 0; at < lines.size();) {
+    const size_t end = std::min(lines.find('\n', at), lines.size());
+    text += base::escaped({lines.data() + at, end - at}) + '\n';
+    at = end + 1;
   }
   return text;
 }
@@ -67,10 +70,7 @@ void show(const OperatorCall& call, std::span<std::byte> file, unsigned core) {
   for (uint32_t n = result.printed - count; n != result.printed; ++n) {
     text += ring[n % NEURON_OPERATOR_PRINT_BYTES];
   }
-  text = printable(text.data(), text.size());
-  if (!text.empty() && text.back() != '\n') text += '\n';
-  const size_t said = strnlen(result.text, sizeof(result.text));
-  if (said != 0) text += printable(result.text, said) + '\n';
+  text = printable(text) + printable({result.text, strnlen(result.text, sizeof(result.text))});
   if (text.empty()) return;
   std::fprintf(stderr, "operator %s, GpSimd core %u:\n%s", call.description().name, core,
                text.c_str());

@@ -70,6 +70,23 @@ void ArrivalTimes::forget_before(chip::ModelTime time) {
   }
 }
 
+void ArrivalTimes::restart_time() {
+  if (timed_.none()) return;
+  for (unsigned cell = 0; cell < cells_.size(); ++cell) {
+    if (!timed_[cell]) continue;
+    Cell& c = *cells_[cell];
+    std::erase_if(c.entries,
+                  [](const Entry& entry) { return entry.stamp.actor != Stamp::kOtherGroup; });
+    c.units = 0;
+    c.latest = {};
+    for (const Entry& entry : c.entries) {
+      c.units += entry.units;
+      c.latest = std::max(c.latest, entry.stamp);
+    }
+    if (c.entries.empty()) forget(cell);
+  }
+}
+
 void ArrivalTimes::take(unsigned cell, uint32_t units, uint32_t before) {
   if (!timed_[cell]) return;  // another group takes units without times
   Cell& c = *cells_[cell];

@@ -66,6 +66,9 @@ class ArrivalTimes {
   bool is_crowded() const { return crowded_; }
   // No sequencer will look at a time before this one any more.
   void forget_before(chip::ModelTime time);
+  // The group's time begins again: what it has done itself is older than that. What others have
+  // done may be of the launch that begins.
+  void restart_time();
   void clear();
 
  private:

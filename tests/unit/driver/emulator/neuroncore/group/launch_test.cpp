@@ -124,6 +124,21 @@ TEST_F(Launch, QueuesLaunchesThatFindTheCoreBusyAndTimesEachFromZero) {
   EXPECT_EQ(record(kSp).end, end);
 }
 
+// Its time was that of the launch before.
+TEST_F(Launch, AUnitThatTheLaunchBeforeHasLeftIsThereFromTheBeginning) {
+  constexpr unsigned kLeft = 30;
+  load_wrappers({event({wait_ge(kLeft, 1)}, {update(NEURON_UPDATE_SUB, kLeft, false, 1)}),
+                 loop(1, 0, 500, 1, 1), inst(NEURON_OP_NOP),
+                 event({}, {update(NEURON_UPDATE_INC, kLeft)}), inst(NEURON_OP_RET)});
+  increment(kLeft);
+  launch();
+  const uint64_t end = record(kSp).end;
+  for (int next = 0; next < 3; ++next) {
+    launch();
+    EXPECT_EQ(record(kSp).end, end) << next;
+  }
+}
+
 TEST_F(Launch, ReportsBusyTimeAndInstructionsOfEveryEngine) {
   for (unsigned e = 0; e < 5; ++e) set_up_ring(e, kTrace + e * kRingBytes);
   load_wrappers({inst(NEURON_OP_RET)}, {inst(NEURON_OP_NOP), inst(NEURON_OP_RET)});

@@ -5,7 +5,9 @@
 
 #include <elf.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -106,6 +108,20 @@ class OperatorRunnerTest : public ::testing::Test {
   OperatorRunner runner_{{.allowed = true, .patience = std::chrono::seconds(1)}};
   ModelTime time_ = 0;
 };
+
+// More than `ulimit -f` allows is an error, and not the signal that the kernel sends for it.
+TEST(OperatorMemory, IsRefusedWhereTheLimitOfFilesForbidsIt) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit limit{8192, 8192};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    OperatorMemory memory;
+    _exit(memory.create("much", 1 << 20) == EFBIG && memory.create("little", 4096) == 0 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
 
 TEST_F(OperatorRunnerTest, TellsThatAnImageIsNoProgram) {
   EXPECT_EQ(told(run({'h', 'e', 'l', 'l', 'o'})), failure(NEURON_OPERATOR_NOT_STARTED, ENOEXEC));

@@ -135,6 +135,17 @@ TEST(ArrivalTimes, BeforeATimeThatNobodyLooksAtAreForgotten) {
   EXPECT_EQ(c.from(static_cast<int32_t>(c.value)), 0u);
 }
 
+TEST(ArrivalTimes, OfTheGroupItselfAreOlderThanATimeThatBeginsAgain) {
+  Counter c;
+  c.add_own(2, 700, 9);
+  c.add(1, 40);  // of a peer that is in its next launch
+  c.times.restart_time();
+  EXPECT_EQ(c.from(2), 0u);
+  EXPECT_EQ(c.from(3), 40u);
+  c.times.restart_time();
+  EXPECT_EQ(c.from(3), 40u);
+}
+
 TEST(ArrivalTimes, LetAPeerTakeWhatHasNone) {
   Counter c;
   c.add(3, 0, false);
