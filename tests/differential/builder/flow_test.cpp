@@ -34,6 +34,13 @@ std::vector<float> counting(size_t count) {
   return values;
 }
 
+// One execution, of which input `name` is this word.
+bool execute_with(DeviceModel& model, const char* name, uint32_t word) {
+  const Bytes bytes = bytes_of({word});
+  model.write(name, bytes.data(), bytes.size());
+  return model.execute();
+}
+
 // y = a block of x for each row and column of blocks, each with its own sum of indexes.
 TEST(BuilderFlow, NestsLoopsAndMovesAccessesWithAllOfThem) {
   constexpr uint32_t kOuter = 3, kMiddle = 2, kInner = 4, kSize = 16;
@@ -160,9 +167,7 @@ TEST(BuilderFlow, TakesOneOfTwoBranches) {
   const std::vector<float> values = counting(256);
   model.write("x", values);
   for (uint32_t choice_now : {0U, 3U, 9U, 10U, 99U}) {
-    const Bytes bytes = bytes_of({choice_now});
-    model.write("chosen", bytes.data(), bytes.size());
-    ASSERT_TRUE(model.execute());
+    ASSERT_TRUE(execute_with(model, "chosen", choice_now));
     const std::vector<float> got = floats(model.read("y"));
     for (size_t i = 0; i < got.size(); ++i) {
       const float expected = choice_now == 3   ? values[i] * 10
@@ -206,9 +211,7 @@ TEST(BuilderFlow, CallsFunctionsThatMoveData) {
   const std::vector<float> values = counting(256);
   model.write("step", values);
   for (uint32_t wanted : {0U, 1U, 2U, 5U, 7U}) {
-    const Bytes bytes = bytes_of({wanted});
-    model.write("calls", bytes.data(), bytes.size());
-    ASSERT_TRUE(model.execute());
+    ASSERT_TRUE(execute_with(model, "calls", wanted));
     float factor = 0;
     for (uint32_t round = 0; round < wanted; ++round) {
       factor += 1;

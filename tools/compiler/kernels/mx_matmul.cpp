@@ -118,22 +118,17 @@ Neff MxMatmul::build() {
     tile =
         program_.sbuf("loaded", kParts, kCodes * std::min(kLoaded, std::max(wide, high)), dtype_);
   }
-  for (uint32_t row = 0; row < high; row += ResultBlock::kRows) {
-    const uint32_t rows = std::min(ResultBlock::kRows, high - row);
-    const Quantised& panel = panels[row / kLoaded % held];
-    for (uint32_t column = 0; column < wide; column += ResultBlock::kColumns) {
-      program_.section("block_" + std::to_string(row) + "_" + std::to_string(column));
-      const uint32_t columns = std::min(ResultBlock::kColumns, wide - column);
-      for (uint32_t deep = 0; deep < depth_; ++deep) {
-        if (column == 0 && row % kLoaded == 0) {
-          load(panel, deep, lhs_t, row, std::min(kLoaded, high - row));
-        }
-        if (row == 0) load(rhs_, deep, rhs, column, columns);
-        multiply(panel, deep, {row % kLoaded, rows}, {column, columns});
+  ResultBlock::for_each(program_, high, wide, [&](const Span& rows, const Span& columns) {
+    const Quantised& panel = panels[rows.first / kLoaded % held];
+    for (uint32_t deep = 0; deep < depth_; ++deep) {
+      if (columns.first == 0 && rows.first % kLoaded == 0) {
+        load(panel, deep, lhs_t, rows.first, std::min(kLoaded, high - rows.first));
       }
-      block_->store(row, rows, column, columns);
+      if (rows.first == 0) load(rhs_, deep, rhs, columns.first, columns.count);
+      multiply(panel, deep, {rows.first % kLoaded, rows.count}, columns);
     }
-  }
+    block_->store(rows, columns);
+  });
   return program_.build();
 }
 

@@ -6,8 +6,10 @@
 #ifndef TOOLS_COMPILER_KERNELS_RESULT_BLOCK_H
 #define TOOLS_COMPILER_KERNELS_RESULT_BLOCK_H
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "tools/compiler/program_builder/program.h"
 
@@ -25,6 +27,19 @@ class ResultBlock {
   static constexpr uint32_t kColumns = kTogether * kWide;
   static constexpr uint32_t kRows = NEURON_PSUM_BANKS / kTogether * kHigh;
 
+  // Calls work(rows, columns) for each block of a result of `high` x `wide`, a row of blocks after
+  // the other. Each is a section of the program.
+  template <class Work>
+  static void for_each(builder::Program& program, uint32_t high, uint32_t wide, Work&& work) {
+    for (uint32_t row = 0; row < high; row += kRows) {
+      for (uint32_t column = 0; column < wide; column += kColumns) {
+        program.section("block_" + std::to_string(row) + "_" + std::to_string(column));
+        work(Span{row, std::min(kRows, high - row)},
+             Span{column, std::min(kColumns, wide - column)});
+      }
+    }
+  }
+
   ResultBlock(builder::Program& program, const builder::Buffer& result)
       : program_(program), result_(result) {
     for (builder::Tile& bank : banks_) bank = program.psum("sum", kHigh, kWide);
@@ -35,10 +50,10 @@ class ResultBlock {
     return banks_[row / kHigh * kTogether + column / kWide].all();
   }
   // Activation and DVE copy by turns; Pool computes nothing here, so stores delay no other work.
-  void store(uint64_t first_row, uint32_t rows, uint64_t first_column, uint32_t columns) {
-    for (uint32_t row = 0; row < rows; row += kHigh) {
+  void store(const Span& rows, const Span& columns) {
+    for (uint32_t row = 0; row < rows.count; row += kHigh) {
       const builder::Tile& out = outputs_[next_++ % outputs_.size()];
-      for (uint32_t column = 0; column < columns; column += kWide) {
+      for (uint32_t column = 0; column < columns.count; column += kWide) {
         const builder::TileAccess to = out.column_range(column, kWide);
         if ((row / kHigh + column / kWide) % 2 == 0) {
           program_.activate(to, NEURON_ACT_COPY, sums(row, column));
@@ -47,8 +62,8 @@ class ResultBlock {
         }
       }
       program_.dma(builder::Engine::kPool,
-                   result_.block(first_row + row, kHigh, first_column, columns),
-                   out.column_range(0, columns));
+                   result_.block(rows.first + row, kHigh, columns.first, columns.count),
+                   out.column_range(0, columns.count));
     }
   }
 

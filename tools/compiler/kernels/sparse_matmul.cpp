@@ -105,27 +105,22 @@ Neff SparseMatmul::build() {
   const size_t held = high > kLoaded ? 2 : 1;
   for (size_t i = 0; i < held; ++i) panels[i] = allocate(std::min(kLoaded, high));
   const uint64_t row_of_slots = uint64_t{slots_} * wide;
-  for (uint32_t row = 0; row < high; row += ResultBlock::kRows) {
-    const uint32_t rows = std::min(ResultBlock::kRows, high - row);
-    const auto& panel = panels[row / kLoaded % held];
-    for (uint32_t column = 0; column < wide; column += ResultBlock::kColumns) {
-      program_.section("block_" + std::to_string(row) + "_" + std::to_string(column));
-      const uint32_t columns = std::min(ResultBlock::kColumns, wide - column);
-      for (uint32_t deep = 0; deep < depth_; ++deep) {
-        if (column == 0 && row % kLoaded == 0) {
-          load(panel[deep], deep, row, std::min(kLoaded, high - row));
-        }
-        if (row == 0 && column == 0) {
-          moving_.push_back(program_.sbuf("rhs", kParts, slots_ * wide, dtype_));
-          program_.dma(Engine::kSp, moving_.back().all(),
-                       rhs.pattern(uint64_t{deep} * kParts * row_of_slots, {row_of_slots, kParts},
-                                   {1, static_cast<int64_t>(row_of_slots)}));
-        }
-        multiply(panel[deep], deep, {row % kLoaded, rows}, {column, columns});
+  ResultBlock::for_each(program_, high, wide, [&](const Span& rows, const Span& columns) {
+    const auto& panel = panels[rows.first / kLoaded % held];
+    for (uint32_t deep = 0; deep < depth_; ++deep) {
+      if (columns.first == 0 && rows.first % kLoaded == 0) {
+        load(panel[deep], deep, rows.first, std::min(kLoaded, high - rows.first));
       }
-      block_->store(row, rows, column, columns);
+      if (rows.first == 0 && columns.first == 0) {
+        moving_.push_back(program_.sbuf("rhs", kParts, slots_ * wide, dtype_));
+        program_.dma(Engine::kSp, moving_.back().all(),
+                     rhs.pattern(uint64_t{deep} * kParts * row_of_slots, {row_of_slots, kParts},
+                                 {1, static_cast<int64_t>(row_of_slots)}));
+      }
+      multiply(panel[deep], deep, {rows.first % kLoaded, rows.count}, columns);
     }
-  }
+    block_->store(rows, columns);
+  });
   return program_.build();
 }
 
