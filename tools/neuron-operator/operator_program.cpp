@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 
 #include "driver/isa/instruction.h"
 #include "runtime/base/file.h"
@@ -46,6 +45,19 @@ Result<TensorType> read_type(const std::string& text) {
   return type;
 }
 
+// All of the word is the number.
+template <class Number>
+Result<Number> read_number(const std::string& word, const char* expected) {
+  Number number{};
+  const char* first = word.data() + (word.starts_with('+') ? 1 : 0);
+  const char* end = word.data() + word.size();
+  const auto [stop, status] = std::from_chars(first, end, number);
+  if (status == std::errc() && stop == end) return number;
+  return fail(NRT_INVALID, "found the argument {}, expected {}", word, expected);
+}
+constexpr const char* kWhole = "a whole number of 64 bits";
+constexpr const char* kReal = "a number such as 0.25";
+
 }  // namespace
 
 Result<std::vector<uint8_t>> operator_program(const OperatorRequest& request) {
@@ -82,15 +94,17 @@ Result<std::vector<uint8_t>> operator_program(const OperatorRequest& request) {
       program.dma(builder::Engine::kSp, copy.all(), input.all());
       call.arguments.emplace_back(copy);
     } else if (op->kinds[n] == 'i') {
-      call.arguments.push_back(
-          builder::CustomArgument::integer(std::strtoll(word.c_str(), nullptr, 10)));
+      NEURON_TRY(number, read_number<int64_t>(word, kWhole));
+      call.arguments.push_back(builder::CustomArgument::integer(number));
     } else if (op->kinds[n] == 'd') {
-      call.arguments.push_back(builder::CustomArgument::real(std::strtod(word.c_str(), nullptr)));
+      NEURON_TRY(number, read_number<double>(word, kReal));
+      call.arguments.push_back(builder::CustomArgument::real(number));
     } else if (whole) {
-      call.arguments.push_back(
-          builder::CustomArgument::whole_scalar(std::strtoll(word.c_str(), nullptr, 10)));
+      NEURON_TRY(number, read_number<int64_t>(word, kWhole));
+      call.arguments.push_back(builder::CustomArgument::whole_scalar(number));
     } else {
-      call.arguments.push_back(builder::CustomArgument::scalar(std::strtod(word.c_str(), nullptr)));
+      NEURON_TRY(number, read_number<double>(word, kReal));
+      call.arguments.push_back(builder::CustomArgument::scalar(number));
     }
   }
   const builder::Buffer made = program.temporary("result", result.dtype, result.shape);

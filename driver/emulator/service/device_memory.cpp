@@ -153,14 +153,14 @@ int DeviceMemory::allocate(const AllocateRequest& request, Chunk** out) {
   chunk->core = request.core;
   chunk->category = nd_category(request.category, request.host);
   chunk->session = request.session;
-  chunk->client = request.client;
+  chunk->client = chunk->charged = request.client;
   chunk->own = request.own;
   const std::lock_guard lock(mutex_);
   // Address space first: the sentence for a request beyond the HBM must not blame the host.
   int error = request.host ? allocate_host(request, *chunk) : allocate_hbm(request, *chunk);
   if (error) return error;
   error =
-      budget_.reserve(chunk->size, chunk->client, request.host ? "host memory" : "HBM", device_);
+      budget_.reserve(chunk->size, chunk->charged, request.host ? "host memory" : "HBM", device_);
   if (error) {
     if (request.host) {
       io_.unmap(chunk->address & ~layout_.host_base, chunk->size);
@@ -248,7 +248,7 @@ void DeviceMemory::give_back(Chunk* chunk) {
     chip_.hbm().discard(chunk->address, chunk->size);
     nd_hbm_free(&hbm_[chunk->hbm], chunk->block);
   }
-  budget_.release(chunk->size, chunk->client);
+  budget_.release(chunk->size, chunk->charged);
   delete chunk;
 }
 

@@ -38,6 +38,7 @@ struct Chunk {
   nd_block* block = nullptr;
   uint64_t session = 0;       // 0: the device itself
   Client client;              // whom it serves, also if it is the device's
+  Client charged;             // whose part of the memory it is
   base::FileDescriptor file;  // none: it cannot be mapped by a process
   uint64_t serial = 0;        // of the file, of all that the device has ever had
   uint32_t handle = 0;        // 0: none

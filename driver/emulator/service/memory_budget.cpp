@@ -106,7 +106,7 @@ int MemoryBudget::reserve(uint64_t bytes, const Client& client, const char* what
   }
   const auto user = users_.find(client.user);
   const uint64_t of_user = user == users_.end() ? 0 : user->second;
-  if (exceeds(bytes, of_user, limits_.each_user)) {
+  if (client.process != 0 && exceeds(bytes, of_user, limits_.each_user)) {
     return fail(-ENOMEM,
                 "device %u: %" PRIu64 " bytes of %s exceed the %" PRIu64
                 " bytes that user %u may have, of which %" PRIu64
@@ -122,7 +122,7 @@ int MemoryBudget::reserve(uint64_t bytes, const Client& client, const char* what
                 "; free memory or use a larger host",
                 device, bytes, what, source_, room);
   }
-  users_[client.user] += bytes;
+  if (client.process != 0) users_[client.user] += bytes;
   reserved_ += bytes;
   promised_since_look_ += bytes;
   return 0;
@@ -131,9 +131,9 @@ int MemoryBudget::reserve(uint64_t bytes, const Client& client, const char* what
 void MemoryBudget::release(uint64_t bytes, const Client& client) {
   const std::lock_guard lock(mutex_);
   reserved_ = less(reserved_, bytes);
-  const auto user = users_.find(client.user);
-  if (user != users_.end() && (user->second = less(user->second, bytes)) == 0) users_.erase(user);
   promised_since_look_ = less(promised_since_look_, bytes);
+  const auto user = client.process == 0 ? users_.end() : users_.find(client.user);
+  if (user != users_.end() && (user->second = less(user->second, bytes)) == 0) users_.erase(user);
 }
 
 uint64_t MemoryBudget::reserved() {

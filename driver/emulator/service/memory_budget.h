@@ -34,6 +34,7 @@ class MemoryBudget {
   explicit MemoryBudget(const MemoryLimits& limits, std::function<uint64_t()> resident = {},
                         std::string proc = "/proc", std::string cgroup = "/sys/fs/cgroup");
 
+  // What the driver itself needs (a client without a process) is nobody's part.
   int reserve(uint64_t bytes, const Client& client, const char* what, unsigned device);
   // Of the same client as at reserve().
   void release(uint64_t bytes, const Client& client);

@@ -223,6 +223,32 @@ TEST(BuilderFlow, CallsFunctionsThatMoveData) {
   }
 }
 
+// The innermost loop is one more index where it holds other blocks.
+TEST(BuilderFlow, RefusesAnAccessThatMovesWithMoreIndexesThanItKeeps) {
+  Program program("much");
+  const Buffer x = program.input("x", kF32, {64, 8});
+  const Tile tile = program.sbuf("tile", 2, 8, kF32);
+  ControlFlow control = program.control();
+  control.loop(2, [&](Index a) {
+    control.loop(2, [&](Index b) {
+      control.loop(2, [&](Index c) {
+        program.loop(2, [&] {
+          program.dma(Engine::kSp, tile.all(),
+                      x.block(0, 2, 0, 8)
+                          .advancing(16)
+                          .advancing(32, a)
+                          .advancing(64, b)
+                          .advancing(128, c));
+          program.loop(2, [&] { program.memset(Engine::kDve, tile.all(), 0); });
+        });
+      });
+    });
+  });
+  const auto neff = program.build();
+  ASSERT_FALSE(neff);
+  EXPECT_THAT(neff.error().sentence, ::testing::HasSubstr("moves with more than 3 indexes"));
+}
+
 // Weights are moved in the first execution, and are still there in later ones.
 TEST(BuilderFlow, KeepsWeightsBetweenExecutions) {
   Program program("resident");
@@ -239,8 +265,12 @@ TEST(BuilderFlow, KeepsWeightsBetweenExecutions) {
   program.tensor_tensor(Engine::kDve, tile.all(), tile.all(), NEURON_ALU_ADD, weights.all());
   program.dma(Engine::kSp, y.all(), tile.all());
   const auto neff = program.build();
-  DeviceModel model(neff), other(neff);
-  ASSERT_TRUE(model.usable());
+  Program filler("filler");
+  const Tile others = filler.sbuf("others", 32, 8, kF32);
+  filler.memset(Engine::kDve, others.all(), 0x7F);
+  filler.dma(Engine::kSp, filler.output("y", kF32, {32, 8}).all(), others.all());
+  DeviceModel model(neff), other(filler.build());
+  ASSERT_TRUE(model.usable() && other.usable());
   std::vector<uint64_t> times;
   for (float offset : {0.0F, 1000.0F, 2000.0F}) {
     std::vector<float> values(256, offset);
@@ -253,7 +283,6 @@ TEST(BuilderFlow, KeepsWeightsBetweenExecutions) {
   EXPECT_LT(times[2] + 1'000'000, times[0]) << "the transfer takes more than a microsecond";
   EXPECT_EQ(times[1], times[2]);
   // Another model on the core takes its memory; then the weights are moved again.
-  other.write("x", std::vector<float>(256, 1.0F));
   ASSERT_TRUE(other.execute());
   ASSERT_TRUE(model.execute());
   const std::vector<float> got = floats(model.read("y"));

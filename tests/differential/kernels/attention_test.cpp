@@ -386,6 +386,12 @@ TEST(AttentionBackward, SaysWhatItTakes) {
   const auto odd = kernels::attention_backward("odd", kF32, {1, 100, 64});
   ASSERT_FALSE(odd);
   EXPECT_THAT(odd.error().sentence, HasSubstr("a multiple of 128"));
+  // Whose gradients would be those of another attention.
+  const auto narrow = kernels::attention_backward(
+      "narrow", kF32,
+      {.heads = 1, .sequence = 256, .head_size = 64, .causal = true, .window = 128});
+  ASSERT_FALSE(narrow);
+  EXPECT_THAT(narrow.error().sentence, HasSubstr("with a window of 128; expected none"));
 }
 
 }  // namespace

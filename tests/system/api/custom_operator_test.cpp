@@ -439,6 +439,33 @@ TEST_F(StrangeImage, ThatExecutesAnotherProgramIsStopped) {
   EXPECT_THAT(nrt_open_last_error(), HasSubstr("a call of the system"));
 }
 
+// Whoever could try again after a wrong address would find the right one.
+TEST_F(StrangeImage, ThatGoesOnAfterAForbiddenExecutionIsStoppedAllTheSame) {
+  Loaded model(call_with(compiled(
+      "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <signal.h>\n#include <sys/syscall.h>\n"
+      "#include <unistd.h>\nstatic void go_on(int number) { (void)number; }\n"
+      "int main(void) {\n"
+      "  signal(SIGSYS, go_on);\n"
+      "  for (long guess = 4096; guess < 4196; ++guess)\n"
+      "    syscall(SYS_execveat, 5, guess, 0, 0, AT_EMPTY_PATH);\n"
+      "  return 5;\n}\n")));
+  EXPECT_EQ(model.run(), NRT_EXEC_COMPLETED_WITH_ERR);
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("a call of the system"));
+}
+
+TEST_F(CustomOperators, NumbersAreReadWholeOrRefused) {
+  const Folder folder;
+  const std::pair<const char*, const char*> pairs[] = {
+      {"abc", "7"}, {"7.9x", "7"}, {"0.5", "99999999999999999999"}, {"0.5", "7.5"}};
+  for (const auto& [real, whole] : pairs) {
+    const auto done = run({built("bin/neuron-operator"), "neff", library("compute"), "polynomial",
+                           "f32[64]", real, whole, "2", "-o", folder.path("out")});
+    const std::string wrong = std::string(real) == "0.5" ? whole : real;
+    EXPECT_EQ(done.ending, 1) << wrong;
+    EXPECT_THAT(done.output, HasSubstr("found the argument " + wrong + ", expected a"));
+  }
+}
+
 TEST_F(CustomOperators, SourcesThatDoNotCompileAreRefusedWithTheCompilersWords) {
   const Folder folder;
   folder.write("bad.cpp", "#include <torch/torch.h>\ntorch::Tensor bad(int) { return nothing; }\n");

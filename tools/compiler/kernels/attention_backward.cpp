@@ -300,6 +300,10 @@ Neff AttentionBackward::build() {
 }  // namespace
 
 Neff attention_backward(const std::string& name, uint8_t dtype, const AttentionShape& shape) {
+  if (shape.window != 0) {
+    return fail(NRT_INVALID, "attention_backward \"{}\" with a window of {}; expected none", name,
+                shape.window);
+  }
   const uint64_t kv_heads = shape.kv_heads == 0 ? shape.heads : shape.kv_heads;
   constexpr uint64_t kMost = uint64_t{kRows} * kRows;  // Squares have a partition each
   if (shape.heads == 0 || shape.heads % kv_heads != 0 || shape.sequence == 0 ||

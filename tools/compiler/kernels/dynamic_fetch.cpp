@@ -40,7 +40,7 @@ AddressField address_of(uint16_t field, const TileAccess& access) {
 }  // namespace
 
 void load_register(Program& program, uint8_t number, const Tile& numbers, uint32_t column,
-                   uint32_t times) {
+                   uint32_t part_bytes, uint32_t parts) {
   if (!program.ok()) return;
   const TileAccess from = numbers.at(0, 1, column, 1);
   Schedule::Item load = item_of(program, NEURON_OP_LOAD, 0);
@@ -49,13 +49,18 @@ void load_register(Program& program, uint8_t number, const Tile& numbers, uint32
   load.step.addresses = {address_of(NEURON_ADDRESS_ADDR, from)};
   load.reads = {region_of(from)};
   program.parts().schedule.add(std::move(load));
-  Schedule::Item multiply = item_of(program, NEURON_OP_ALU, 0);
-  isa::Instruction& i = multiply.step.instruction;
-  i.flow.rd = i.flow.ra = number;
-  i.flow.imm = true;
-  i.flow.alu = NEURON_ALU_MUL;
-  i.scalar0 = {times, NEURON_SCALAR_IMMEDIATE, NEURON_DTYPE_U32, 0, 0};
-  program.parts().schedule.add(std::move(multiply));
+  const auto compute = [&](uint8_t operation, uint32_t with) {
+    Schedule::Item item = item_of(program, NEURON_OP_ALU, 0);
+    isa::Instruction& i = item.step.instruction;
+    i.flow.rd = i.flow.ra = number;
+    i.flow.imm = i.flow.is_unsigned = true;
+    i.flow.alu = operation;
+    i.scalar0 = {with, NEURON_SCALAR_IMMEDIATE, NEURON_DTYPE_U32, 0, 0};
+    program.parts().schedule.add(std::move(item));
+  };
+  // A large number's product would pass 32 bits, and be the address of another part.
+  compute(NEURON_ALU_MIN, parts);
+  compute(NEURON_ALU_MUL, part_bytes);
 }
 
 void fetch_part(Program& program, uint8_t number, const TileAccess& to, const Buffer& buffer,

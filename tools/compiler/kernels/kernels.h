@@ -117,8 +117,8 @@ Neff attention(const std::string& name, uint8_t dtype, const AttentionShape& sha
 
 // The gradients dq [heads, head_size, sequence], dk [kv_heads, head_size, sequence] and dv
 // [kv_heads, sequence, head_size] of that, from q, k, v, y, its gradient dy (as y) and log_sums,
-// f32 or bf16; of the shape, `block`, `packed`, `window` and `log_sums` are not looked at. k and v
-// of a head, and q and dy of all heads that share it, must fit into SBUF.
+// f32 or bf16; of the shape, `block`, `packed` and `log_sums` are not looked at, and a `window` is
+// refused. k and v of a head, and q and dy of all heads that share it, must fit into SBUF.
 Neff attention_backward(const std::string& name, uint8_t dtype, const AttentionShape& shape);
 
 // The router of a mixture of experts: for each token the `chosen` experts of the greatest logits,

@@ -146,13 +146,14 @@ void Moe::fetch(const Set& set, uint32_t block) {
   const auto run = [](const Buffer& buffer, uint64_t elements) {
     return buffer.pattern(0, {elements, kParts}, {1, static_cast<int64_t>(elements)});
   };
-  load_register(program_, kGateUpRegister, numbers_, block, inputs_ * 2 * hidden_ * bytes);
+  load_register(program_, kGateUpRegister, numbers_, block, inputs_ * 2 * hidden_ * bytes,
+                experts_);
   fetch_part(program_, kGateUpRegister, set.gate_up.all(), gate_up_,
              run(gate_up_, set.gate_up.columns));
   const TileAccess tokens = tokens_.column_range(block, 1);
   program_.dma_gather(set.x.all(), x_, tokens, {.skip = true});
   program_.dma_gather(set.affinities.all(), affinities_, tokens, {.skip = true});
-  load_register(program_, kDownRegister, numbers_, block, hidden_ * inputs_ * bytes);
+  load_register(program_, kDownRegister, numbers_, block, hidden_ * inputs_ * bytes, experts_);
   fetch_part(program_, kDownRegister, set.down.all(), down_, run(down_, set.down.columns));
 }
 

@@ -174,15 +174,19 @@ isa::Scalar EngineAssembler::rounds_of(uint32_t rounds, uint32_t count) const {
   return {register_of_index(count), NEURON_SCALAR_REGISTER, NEURON_DTYPE_U32, 0, 0};
 }
 
+// Whether the register of the next loop is not that of a number.
+Result<void> EngineAssembler::check_depth() const {
+  if (depth_ < top_) return {};
+  return fail(NRT_RESOURCE,
+              "program \"{}\": {} has no register left for the rounds of a loop; use fewer loops "
+              "around each other, or fewer numbers",
+              schedule_.journal().program(), isa::engine_name(engine_));
+}
+
 // Counters that have no register are computed where they are used.
 Result<void> EngineAssembler::open_loop(OpenLoop loop, isa::Scalar rounds, uint32_t debug) {
   constexpr uint8_t kOfLoopsInside = 16;
-  if (depth_ >= top_) {
-    return fail(NRT_RESOURCE,
-                "program \"{}\": {} has no register left for the rounds of a loop; use fewer loops "
-                "around each other, or fewer numbers",
-                schedule_.journal().program(), isa::engine_name(engine_));
-  }
+  NEURON_CHECK(check_depth());
   loop.round = depth_;
   size_t room = static_cast<size_t>(top_) - depth_ - 1;
   if (loop.is_block) room -= std::min<size_t>(room, kOfLoopsInside);

@@ -94,6 +94,7 @@ class EngineAssembler {
   uint8_t register_of(const OpenLoop& loop, const Counter& wanted) const;  // 0: it has none
   uint8_t counter_in(const OpenLoop& loop, const Counter& wanted, uint8_t scratch, uint32_t debug);
   static void need(OpenLoop& loop, const Counter& counter);
+  runtime::Result<void> check_depth() const;
   runtime::Result<void> open_loop(OpenLoop loop, isa::Scalar rounds, uint32_t debug);
   void close_loop();
   runtime::Result<size_t> repeat(size_t first);
@@ -104,7 +105,7 @@ class EngineAssembler {
   runtime::Result<void> control(size_t at);
   void meet(const Step& step);
   void clear(const std::vector<uint8_t>& semaphores, uint32_t debug);
-  void begin_while(const Step& step);
+  runtime::Result<void> begin_while(const Step& step);
   void clear_each(const Step& step);
   void read_condition(const Step& step);
   void end_while(const Step& step);

@@ -54,8 +54,7 @@ Result<void> EngineAssembler::control(size_t at) {
     case Control::kNone:
       break;
     case Control::kWhile:
-      begin_while(step);
-      break;
+      return begin_while(step);
     case Control::kEndWhile:
       end_while(step);
       break;
@@ -183,7 +182,8 @@ void EngineAssembler::clear(const std::vector<uint8_t>& semaphores, uint32_t deb
 // Begins a round, or ends the loop. When all have arrived, the master clears the semaphores that
 // the body counts on, reads the condition, which nobody changes meanwhile, and tells the others: 1
 // for a round, 2 for the end.
-void EngineAssembler::begin_while(const Step& step) {
+Result<void> EngineAssembler::begin_while(const Step& step) {
+  NEURON_CHECK(check_depth());
   whiles_.push_back({here(), 0});
   isa::Instruction arrive = make(NEURON_OP_EVENT, step.label);
   arrive.drain = true;
@@ -210,6 +210,7 @@ void EngineAssembler::begin_while(const Step& step) {
   }
   whiles_.back().leave = here();
   append(branch(step.label, NEURON_BRANCH_EQ, depth_, kEnd, 0));
+  return {};
 }
 
 void EngineAssembler::clear_each(const Step& step) {

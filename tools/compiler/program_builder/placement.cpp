@@ -355,6 +355,7 @@ void Placement::settle(Item& item, uint32_t loop) {
   for (auto* regions : {&item.reads, &item.writes}) {
     for (Region& region : *regions) {
       if (loop != 0) region.motions.add({loop, region.advance});
+      if (!region.motions.fits()) moves_too_often();
       region.advance = 0;
       reach(region);
     }
@@ -367,6 +368,15 @@ void Placement::settle(Item& item, uint32_t loop) {
   keep_transfer(item, loop);
 }
 
+// The innermost loop counts as an index where it is not flat.
+void Placement::moves_too_often() {
+  journal_.fail(
+      runtime::fail(NRT_INVALID,
+                    "an access moves with more than {} indexes, with that of its innermost "
+                    "loop, which holds other blocks",
+                    Motions::kMost));
+}
+
 // The list of transfers follows the loops around it.
 void Placement::keep_transfer(Item& item, uint32_t loop) {
   if (item.step.transfer < 0) return;
@@ -374,6 +384,7 @@ void Placement::keep_transfer(Item& item, uint32_t loop) {
   const auto move = [&](BufferAccess& side) {
     if (loop == 0) return;
     side.motions.add({loop, side.advance});
+    if (!side.motions.fits()) moves_too_often();
     side.advance = 0;
   };
   move(transfer.to);

@@ -85,6 +85,7 @@ class Placement {
 
   // How the item moves with a loop that is a block, and how far its memory reaches.
   void settle(Item& item, uint32_t loop);
+  void moves_too_often();
   void keep_transfer(Item& item, uint32_t loop);
   void reach(Region& region) const;
 

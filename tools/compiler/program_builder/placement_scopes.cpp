@@ -146,6 +146,9 @@ void Placement::make_room(size_t semaphores, size_t transfers) {
 }
 
 void Placement::begin_while(const AddressField& condition) {
+  // Engines drain their own queues in front of it; a collective in flight is in none of them.
+  const auto is_collective = [](const Slot& slot) { return slot.collective; };
+  if (std::any_of(parts_.slots.begin(), parts_.slots.end(), is_collective)) meet({});
   const auto number = static_cast<uint32_t>(parts_.while_loops.size());
   begin_scope(false);
   parts_.while_loops.push_back({condition, {scope()}, {}});

@@ -94,8 +94,8 @@ void DmaActors::activate(unsigned engine, unsigned queue, const chip::Access& ac
     actor.ready[queue] = still_works ? idle : access.time + kDmaStart;
     ++in_flight_[ringer];
   } else if (owner.actor != ringer) {
-    --in_flight_[owner.actor];
     ++in_flight_[ringer];
+    drop(owner.actor, access.time);
   }
   const Sequencer& s = state_.sequencers[ringer];
   const bool issuing = s.current != nullptr;
@@ -121,8 +121,12 @@ void DmaActors::deactivate(unsigned engine, unsigned queue, ModelTime now) {
   Actor& actor = actor_of(engine, queue);
   actor.active &= ~(1u << queue);
   actor.idle[queue] = now;
+  drop(actor.owner[queue].actor, now);
+}
+
+// A queue with work is no longer that of the sequencer, which may wait for its last one.
+void DmaActors::drop(unsigned owner, ModelTime now) {
   queues_used_ = true;
-  const unsigned owner = actor.owner[queue].actor;
   if (--in_flight_[owner] != 0) return;
   drained_at_[owner] = now;
   Sequencer& s = state_.sequencers[owner];

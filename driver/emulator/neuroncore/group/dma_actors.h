@@ -85,6 +85,7 @@ class DmaActors final : public chip::DmaListener {
   using QueueDoorbells = std::array<std::array<Doorbells<Owner>, NEURON_DMA_QUEUES>, kDmaEngines>;
 
   void deactivate(unsigned engine, unsigned queue, ModelTime now);
+  void drop(unsigned owner, ModelTime now);
   bool traces() const { return state_.notifications.enabled(NEURON_NQ_SLOT_TRANSFER); }
   void note_doorbell(unsigned engine, unsigned queue, const Owner& owner);
   void schedule(unsigned index, ModelTime now);

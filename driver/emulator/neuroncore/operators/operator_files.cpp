@@ -39,7 +39,8 @@ int OperatorMemory::create(const char* name, uint64_t bytes, bool executable) {
 int OperatorMemory::make_constant() {
   if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
   bytes_ = {};
-  return fcntl(file_.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL) == 0 ? 0 : errno;
+  // Not F_SEAL_WRITE: a child that another thread of the host has just forked may have the mapping.
+  return fcntl(file_.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0 ? 0 : errno;
 }
 
 void OperatorMemory::reset() {

@@ -135,7 +135,8 @@ NEURON_IN_JAIL long limit_all(const OperatorJail& jail) {
   if (error == 0) error = limit(RLIMIT_NOFILE, NEURON_OPERATOR_IMAGE_FILE + 1);
   if (error == 0) error = limit(RLIMIT_NPROC, 0);
   if (error == 0) error = limit(RLIMIT_FSIZE, 0);
-  if (error == 0) error = limit(RLIMIT_CORE, 0);
+  // With 0 a program of the host that takes core dumps would still be started.
+  if (error == 0) error = limit(RLIMIT_CORE, 1);
   if (error == 0) error = limit(RLIMIT_MEMLOCK, 0);
   if (error == 0) error = limit(RLIMIT_MSGQUEUE, 0);
   return error;
@@ -186,6 +187,13 @@ NEURON_IN_JAIL long close_doors(OperatorJail& jail) {
 
 // Returns when the operator's process has ended, or could not be made.
 NEURON_IN_JAIL void keep_operator(OperatorJail& jail) {
+  // Where the host ignores the ends of its children, the keeper would not learn of its one either.
+  KernelAction standard;
+  standard.handler = SIG_DFL;
+  standard.flags = 0;
+  standard.restorer = nullptr;
+  standard.mask = 0;
+  call(SYS_rt_sigaction, SIGCHLD, address_of(&standard), 0, sizeof(standard.mask));
   call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (call(SYS_getppid) != jail.parent) return;  // it was too late for that
   jail.keeper = static_cast<int>(call(SYS_getpid));
@@ -202,6 +210,7 @@ NEURON_IN_JAIL void keep_operator(OperatorJail& jail) {
   do {
     ended = call(SYS_wait4, process, address_of(&jail.status), __WALL, 0);
   } while (ended == -EINTR);
+  if (ended < 0) jail.error = static_cast<int>(-ended);
 }
 
 }  // namespace
@@ -233,7 +242,8 @@ void OperatorJail::prepare() {
   filter.compare(static_cast<uint32_t>(path >> 32), 0, 2);
   filter.load(low_of(4));
   filter.compare(AT_EMPTY_PATH, 1, 0);
-  filter.answer(SECCOMP_RET_TRAP);
+  // At once: who may go on after a wrong address can try them all.
+  filter.answer(SECCOMP_RET_KILL_PROCESS);
   filter.answer(SECCOMP_RET_ALLOW);
   // A signal to itself: abort(). close_doors() writes the number of the process.
   filter.compare(SYS_tgkill, 0, 3);

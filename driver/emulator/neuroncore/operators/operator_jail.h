@@ -28,6 +28,7 @@ namespace neuron::core {
 // Everything that the new process needs, prepared by the one that makes it.
 struct OperatorJail {
   static constexpr unsigned kMostSteps = 256;
+  static constexpr int kUnknown = -1;  // no process ends so
 
   int input_file = -1, result_file = -1, image_file = -1;
   int parent = 0;
@@ -46,7 +47,7 @@ struct OperatorJail {
   int keeper = 0;         // its process
   int process_file = -1;  // of the operator's process
   int error = 0;          // why the program was not executed
-  int status = 0;         // how it ended, as wait4 gives it
+  int status = kUnknown;  // how it ended, as wait4 gives it
 
   void prepare();
 };

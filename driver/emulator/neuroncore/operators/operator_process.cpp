@@ -24,6 +24,7 @@ constexpr uint64_t kOwnMemory = 256 << 20;
 constexpr size_t kStackBytes = 64 << 10;
 // A process that has been killed ends in this time, unless the kernel itself holds it.
 constexpr std::chrono::seconds kDying{5};
+constexpr auto kProcessFile = static_cast<idtype_t>(3);  // P_PIDFD
 // The C library of the program takes no code path that other hosts lack: its functions would round
 // otherwise with fused operations.
 constexpr const char* kTunables =
@@ -72,12 +73,30 @@ OperatorProcess::~OperatorProcess() {
     kill();
     wait_for_end(base::Deadline::after(kDying));
   }
-  if (keeper_file_) {
-    // The kernel holds it: it may still use this memory, so that stays.
+  if (keeper_file_ || !operator_ended(base::Deadline::after(kDying))) {
+    // The kernel holds one of them: it may still use this memory, so that stays.
     (void)keeper_.release();
     return;
   }
   if (keeper_ && keeper_->process_file() >= 0) close(keeper_->process_file());
+}
+
+// A keeper that is ended while it makes the operator's process leaves it behind, on its own stack.
+bool OperatorProcess::operator_ended(base::Deadline deadline) const {
+  const int process = keeper_ ? keeper_->process_file() : -1;
+  if (process < 0) return true;
+  send_kill(process);
+  // bounded: by the deadline.
+  do {
+    pollfd end{process, POLLIN, 0};
+    if (poll(&end, 1, std::clamp(deadline.remaining_ms(), 0, 10)) > 0) {
+      // A host to which orphans come is its parent now.
+      siginfo_t info{};
+      (void)waitid(kProcessFile, static_cast<id_t>(process), &info, WEXITED | WNOHANG | __WALL);
+      return true;
+    }
+  } while (!deadline.expired());
+  return false;
 }
 
 void OperatorProcess::start(const OperatorStart& start) {
@@ -116,7 +135,6 @@ void OperatorProcess::kill() const {
 bool OperatorProcess::ended() {
   if (!keeper_file_) return true;
   siginfo_t info{};
-  constexpr auto kProcessFile = static_cast<idtype_t>(3);  // P_PIDFD
   const int done = waitid(kProcessFile, static_cast<id_t>(keeper_file_.get()), &info,
                           WEXITED | WNOHANG | __WALL);
   if (done != 0 && errno == EINTR) return false;
@@ -143,7 +161,7 @@ OperatorProcess::End OperatorProcess::wait(base::Deadline deadline, int& value) 
     poll(&end, 1, std::clamp(deadline.remaining_ms(), 0, 1));
   }
   value = error_ != 0 ? error_ : keeper_->jail.error;
-  if (value != 0 || keeper_->process_file() < 0) {
+  if (value != 0 || keeper_->process_file() < 0 || keeper_->jail.status == OperatorJail::kUnknown) {
     if (value == 0) value = ECHILD;  // the keeper was ended by somebody
     return End::kNotStarted;
   }

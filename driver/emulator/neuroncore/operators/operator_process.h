@@ -43,6 +43,9 @@ class OperatorProcess {
   void kill() const;
   bool ended();
   void wait_for_end(base::Deadline deadline);
+  // Kills the operator's process if it is left, and waits. False: it is still there at the
+  // deadline.
+  bool operator_ended(base::Deadline deadline) const;
 
   std::unique_ptr<Keeper> keeper_;
   base::FileDescriptor keeper_file_;  // of its process; none: it has ended

@@ -72,8 +72,8 @@ void show(const OperatorCall& call, std::span<std::byte> file, unsigned core) {
   }
   text = printable(text) + printable({result.text, strnlen(result.text, sizeof(result.text))});
   if (text.empty()) return;
-  std::fprintf(stderr, "operator %s, GpSimd core %u:\n%s", call.description().name, core,
-               text.c_str());
+  std::fprintf(stderr, "operator %s, GpSimd core %u:\n%s",
+               base::escaped(call.description().name).c_str(), core, text.c_str());
 }
 
 }  // namespace
@@ -128,7 +128,8 @@ Fault OperatorRunner::fill(const chip::Bus& bus, const chip::Access& access,
   return error == 0 ? Fault{} : not_started(error);
 }
 
-Fault OperatorRunner::run_core(const Files& files, unsigned core, unsigned cores) const {
+Fault OperatorRunner::run_core(const Files& files, unsigned core, unsigned cores,
+                               base::Deadline deadline) const {
   OperatorProcess process;
   process.start({.image_file = program_.file(),
                  .input_file = files.input.file(),
@@ -138,7 +139,7 @@ Fault OperatorRunner::run_core(const Files& files, unsigned core, unsigned cores
                  .core = core,
                  .cores = cores});
   int value = 0;
-  const OperatorProcess::End end = process.wait(base::Deadline::after(settings_.patience), value);
+  const OperatorProcess::End end = process.wait(deadline, value);
   if (end == OperatorProcess::End::kNotStarted) return not_started(value, core);
   const neuron_operator_result& result = result_of(files.result.bytes());
   if (end == OperatorProcess::End::kTime ||
@@ -169,9 +170,11 @@ Fault OperatorRunner::run(const chip::Bus& bus, const chip::Access& access, uint
   if (Fault fault = fill(bus, access, call, files)) return fault;
   const auto result = files.result.bytes();
   time = 0;
+  // Of all cores together: meanwhile nobody reads a register of the core.
+  const auto deadline = base::Deadline::after(settings_.patience);
   for (unsigned core = 0; core < call.cores(); ++core) {
     std::memset(result.data(), 0, sizeof(neuron_operator_result));
-    const Fault fault = run_core(files, core, call.cores());
+    const Fault fault = run_core(files, core, call.cores(), deadline);
     if (settings_.prints) show(call, result, core);
     if (fault) return fault;
     time = std::max(time, isa::operator_time(result_of(result).counts, generation));

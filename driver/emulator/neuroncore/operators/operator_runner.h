@@ -12,6 +12,7 @@
 
 #include <vector>
 
+#include "driver/base/deadline.h"
 #include "driver/emulator/neuroncore/operators/operator_call.h"
 #include "driver/emulator/neuroncore/operators/operator_files.h"
 #include "driver/emulator/neuroncore/operators/operator_settings.h"
@@ -35,7 +36,7 @@ class OperatorRunner {
   Fault take_image(const chip::Bus& bus, const chip::Access& access, const OperatorCall& call);
   Fault fill(const chip::Bus& bus, const chip::Access& access, const OperatorCall& call,
              Files& files) const;
-  Fault run_core(const Files& files, unsigned core, unsigned cores) const;
+  Fault run_core(const Files& files, unsigned core, unsigned cores, base::Deadline deadline) const;
 
   const OperatorSettings settings_;
   std::vector<std::byte> image_;

@@ -40,6 +40,8 @@ void ArrivalTimes::add(unsigned cell, uint32_t units, const Stamp& stamp) {
     Entry& last = c.entries.back();
     last.units += units;
     last.stamp = std::max(last.stamp, stamp);
+    // Sometimes: those that may be forgotten by now would be looked for with each unit.
+    crowded_ = crowded_ || c.units % kManyEntries == 0;
     return;
   }
   // Of this group's own units the earlier ones come first, also if their actor was late.
@@ -65,7 +67,7 @@ void ArrivalTimes::forget_before(chip::ModelTime time) {
       c.units -= c.entries.front().units;
       c.entries.pop_front();
     }
-    c.many = std::max(kManyEntries, 2 * c.entries.size());
+    c.many = std::clamp(2 * c.entries.size(), kManyEntries, kMaxEntries - 1);
     if (c.entries.empty()) forget(cell);
   }
 }

@@ -296,6 +296,11 @@ TEST(MemoryBudget, GivesAUserItsPartHoweverManyProcessesItHasAndNothingOfAnother
   EXPECT_EQ(budget.reserve(40 << 20, other, "HBM", 0), 0) << last_error();
   EXPECT_EQ(budget.reserve(1, other, "HBM", 0), -ENOMEM);
   EXPECT_THAT(last_error(), HasSubstr("NEURON_EMULATOR_MEMORY_LIMIT=104857600"));
+  // What the driver needs for all is no user's part, and not root's either.
+  budget.release(1 << 20, other);
+  EXPECT_EQ(budget.reserve(1 << 20, {}, "host memory", 0), 0) << last_error();
+  budget.release(1 << 20, {});
+  EXPECT_EQ(budget.reserve(1 << 20, other, "HBM", 0), 0) << last_error();
   // What a user gives back is its own again, and nobody else's.
   budget.release(20 << 20, fork);
   EXPECT_EQ(budget.reserve(21 << 20, other, "HBM", 0), -ENOMEM);

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -163,10 +164,71 @@ TEST_F(OperatorRunnerTest, EndsAProgramForWhichNobodyWaitsAnyMore) {
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG | __WALL), -1);
 }
 
+// Maps the results, writes a byte of the output and this state, and then does what `last` says.
+std::vector<uint8_t> writing(uint8_t byte, uint32_t state, const std::vector<uint8_t>& last) {
+  constexpr uint32_t kAlignment = NEURON_OPERATOR_TENSOR_ALIGNMENT;
+  constexpr uint32_t kOutput =
+      (sizeof(neuron_operator_result) + NEURON_OPERATOR_PRINT_BYTES + kAlignment - 1) / kAlignment *
+      kAlignment;
+  std::vector<uint8_t> code;
+  const auto add = [&code](std::initializer_list<uint8_t> bytes) {
+    code.insert(code.end(), bytes.begin(), bytes.end());
+  };
+  const auto add_word = [&code](uint32_t word) {
+    for (int shift = 0; shift < 32; shift += 8) code.push_back(static_cast<uint8_t>(word >> shift));
+  };
+  add({0xB8}), add_word(9);                                  // mov eax, 9 (mmap)
+  add({0x31, 0xFF, 0xBE}), add_word(kOutput + 4);            // xor edi, edi; mov esi, bytes
+  add({0xBA}), add_word(3);                                  // mov edx, PROT_READ | PROT_WRITE
+  add({0x41, 0xBA}), add_word(1);                            // mov r10d, MAP_SHARED
+  add({0x41, 0xB8}), add_word(NEURON_OPERATOR_RESULT_FILE);  // mov r8d, the file
+  add({0x45, 0x31, 0xC9, 0x0F, 0x05});                       // xor r9d, r9d; syscall
+  add({0xC6, 0x80}), add_word(kOutput), add({byte});         // mov byte [rax + output], byte
+  add({0xC7, 0x80}), add_word(offsetof(neuron_operator_result, state)), add_word(state);
+  code.insert(code.end(), last.begin(), last.end());
+  return code;
+}
+
+TEST_F(OperatorRunnerTest, WritesTheOutputOfAProgramThatIsDone) {
+  memory_.bytes[kTensor] = std::byte{7};
+  EXPECT_FALSE(run(program_of(writing(85, NEURON_OPERATOR_DONE, system_call(231, 0)))));
+  EXPECT_EQ(memory_.bytes[kTensor], std::byte{85});
+}
+
 TEST_F(OperatorRunnerTest, ChangesNoByteOfTheOutputAfterAFault) {
   memory_.bytes[kTensor] = std::byte{7};
-  run(program_of(system_call(231, 0)));
+  const std::vector<uint8_t> illegal = {0x0F, 0x0B};
+  EXPECT_EQ(told(run(program_of(writing(85, NEURON_OPERATOR_DONE, illegal)))),
+            failure(NEURON_OPERATOR_SIGNAL, SIGILL));
   EXPECT_EQ(memory_.bytes[kTensor], std::byte{7});
+}
+
+// A host that ignores the ends of its children has the kernel take their statuses.
+TEST_F(OperatorRunnerTest, TellsTheSignalAlsoToAHostThatIgnoresTheEndsOfItsChildren) {
+  struct sigaction ignore {
+  }, before{};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGCHLD, &ignore, &before);
+  const auto found = told(run(program_of(writing(85, NEURON_OPERATOR_DONE, {0x0F, 0x0B}))));
+  sigaction(SIGCHLD, &before, nullptr);
+  EXPECT_EQ(found, failure(NEURON_OPERATOR_SIGNAL, SIGILL));
+}
+
+// Wherever it is when nobody waits any more, nothing of it is left in this process's memory.
+TEST_F(OperatorRunnerTest, EndsAProgramThatHasJustBegun) {
+  for (int delay = 0; delay < 60; ++delay) {
+    std::atomic<bool> gone = false;
+    std::thread leaves([&gone, delay] {
+      std::this_thread::sleep_for(std::chrono::microseconds(20 * delay));
+      gone = true;
+    });
+    {
+      const base::Abandonment work(gone);
+      EXPECT_THROW(run(program_of(endless())), base::Abandoned);
+    }
+    leaves.join();
+    ASSERT_EQ(waitpid(-1, nullptr, WNOHANG | __WALL), -1) << delay;
+  }
 }
 
 }  // namespace

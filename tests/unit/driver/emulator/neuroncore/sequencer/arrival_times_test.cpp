@@ -135,6 +135,21 @@ TEST(ArrivalTimes, BeforeATimeThatNobodyLooksAtAreForgotten) {
   EXPECT_EQ(c.from(static_cast<int32_t>(c.value)), 0u);
 }
 
+TEST(ArrivalTimes, AreForgottenAlsoWhenACellWasFull) {
+  Counter c;
+  for (size_t n = 1; n <= ArrivalTimes::kMaxEntries; ++n) {
+    c.add_own(1, n, 9);
+    if (c.times.is_crowded()) c.times.forget_before(0);  // an engine that waits since then
+  }
+  for (unsigned n = 0; n < ArrivalTimes::kManyEntries && !c.times.is_crowded(); ++n) {
+    c.add_own(1, 2 * ArrivalTimes::kMaxEntries, 9);
+  }
+  ASSERT_TRUE(c.times.is_crowded());
+  c.times.forget_before(ArrivalTimes::kMaxEntries);
+  c.add_own(1, 3 * ArrivalTimes::kMaxEntries, 9);
+  EXPECT_EQ(c.from(static_cast<int32_t>(c.value) - 1), 2 * ArrivalTimes::kMaxEntries);
+}
+
 TEST(ArrivalTimes, OfTheGroupItselfAreOlderThanATimeThatBeginsAgain) {
   Counter c;
   c.add_own(2, 700, 9);
