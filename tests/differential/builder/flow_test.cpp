@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flow of built programs on the emulated device: loops around loops, loops that a number
 // counts, branches, functions, what happens once; and memory at places that the program chose.
+#include <gmock/gmock.h>
+
 #include <limits>
 #include <utility>
 
