@@ -49,7 +49,15 @@ class Disturbance {
     // One that a thread has not taken yet is dropped; the default action would end the process.
     std::signal(number(), SIG_IGN);
   }
-  uint64_t count() const { return count_.load(std::memory_order_relaxed); }
+  // Does `work` once, and again while no thread has been held up during it: on a busy host the work
+  // may be over before the thread that holds the others up has had its turn.
+  template <typename Work>
+  void during(Work work) const {
+    const uint64_t before = count_.load(std::memory_order_relaxed);
+    do {
+      work();
+    } while (count_.load(std::memory_order_relaxed) == before);
+  }
 
  private:
   static int number() { return SIGRTMIN + 4; }

@@ -82,19 +82,20 @@ TEST_P(CollectiveTimes, AreEqualFromRunToRunWhenHostThreadsAreHeldUp) {
       for (const auto& model : models) ASSERT_EQ(model->status, NRT_SUCCESS) << model->sentence;
       const Disturbance disturbance;
       std::atomic<unsigned> others{0};
-      on_ranks(ranks, [&](uint32_t rank) {
-        for (unsigned run = 0; run < runs(); ++run) {
-          models[rank]->run();
-          const uint64_t found = models[rank]->device_ps();
-          if (models[rank]->status == NRT_SUCCESS && found == first[rank]) continue;
-          if (others.fetch_add(1) > 3) continue;
-          ADD_FAILURE() << "run " << run << " of rank " << rank << " of " << ranks << ", " << count
-                        << " elements: " << found << " ps, first " << first[rank] << " ps "
-                        << models[rank]->sentence;
-        }
+      disturbance.during([&] {
+        on_ranks(ranks, [&](uint32_t rank) {
+          for (unsigned run = 0; run < runs(); ++run) {
+            models[rank]->run();
+            const uint64_t found = models[rank]->device_ps();
+            if (models[rank]->status == NRT_SUCCESS && found == first[rank]) continue;
+            if (others.fetch_add(1) > 3) continue;
+            ADD_FAILURE() << "run " << run << " of rank " << rank << " of " << ranks << ", "
+                          << count << " elements: " << found << " ps, first " << first[rank]
+                          << " ps " << models[rank]->sentence;
+          }
+        });
       });
       EXPECT_EQ(others.load(), 0U);
-      EXPECT_GT(disturbance.count(), 0U);
     }
   }
 }
