@@ -266,8 +266,41 @@ static void *take_from_reserve(struct nd_host_reserve *reserve, struct nd_chunk 
 
 /* ---- allocations ---- */
 
+/*
+ * Pages of the module's own, which may outlive the device: an importer of a dma-buf may have pinned
+ * them. What dma_alloc_coherent() gives may not, so it comes second.
+ */
+static void *take_pages(struct neuron_device *nd, struct nd_chunk *chunk, gfp_t flags)
+{
+	void *va;
+
+	if (chunk->size > LARGEST_BLOCK || !dev_is_dma_coherent(nd->dev))
+		return NULL;
+	va = alloc_pages_exact(chunk->size, flags | __GFP_ZERO);
+	if (!va)
+		return NULL;
+	/* Nothing is in a cache that the device does not see, and importers map the pages too. */
+	chunk->dma = dma_map_page_attrs(nd->dev, virt_to_page(va), 0, chunk->size,
+					DMA_BIDIRECTIONAL, DMA_ATTR_SKIP_CPU_SYNC);
+	if (!dma_mapping_error(nd->dev, chunk->dma)) {
+		/* A guest with encrypted memory would give the device a copy. */
+		if (!dma_need_sync(nd->dev, chunk->dma)) {
+			chunk->pages = true;
+			chunk->mapped = true;
+			return va;
+		}
+		dma_unmap_page_attrs(nd->dev, chunk->dma, chunk->size, DMA_BIDIRECTIONAL,
+				     DMA_ATTR_SKIP_CPU_SYNC);
+	}
+	free_pages_exact(va, chunk->size);
+	return NULL;
+}
+
 int nd_host_allocate(struct neuron_device *nd, struct nd_chunk *chunk, pid_t payer)
 {
+	/* Contiguous, and on the account of the process's control group. */
+	gfp_t flags = (payer ? GFP_KERNEL_ACCOUNT : GFP_KERNEL) | __GFP_NOWARN |
+		      __GFP_RETRY_MAYFAIL;
 	int error = 0;
 
 	/* An IOMMU makes any size contiguous, and counts its pages in 32 bits. */
@@ -281,10 +314,10 @@ int nd_host_allocate(struct neuron_device *nd, struct nd_chunk *chunk, pid_t pay
 		error = nd_host_charge(nd, payer, chunk->size, &chunk->charge);
 	if (error)
 		return error;
-	/* Zeroed, contiguous for the device, and on the account of the process's control group. */
-	chunk->va = dma_alloc_coherent(nd->dev, chunk->size, &chunk->dma,
-				       (payer ? GFP_KERNEL_ACCOUNT : GFP_KERNEL) | __GFP_NOWARN |
-					       __GFP_RETRY_MAYFAIL);
+	/* Each of them gives zeroes. */
+	chunk->va = take_pages(nd, chunk, flags);
+	if (!chunk->va)
+		chunk->va = dma_alloc_coherent(nd->dev, chunk->size, &chunk->dma, flags);
 	if (!chunk->va)
 		chunk->va = take_from_reserve(&nd->memory.reserve, chunk);
 	if (chunk->va) {
@@ -301,10 +334,22 @@ int nd_host_allocate(struct neuron_device *nd, struct nd_chunk *chunk, pid_t pay
 	return -ENOMEM;
 }
 
+bool nd_host_detach(struct neuron_device *nd, struct nd_chunk *chunk)
+{
+	if (chunk->mapped)
+		dma_unmap_page_attrs(nd->dev, chunk->dma, chunk->size, DMA_BIDIRECTIONAL,
+				     DMA_ATTR_SKIP_CPU_SYNC);
+	chunk->mapped = false;
+	return chunk->pages || chunk->block;
+}
+
 void nd_host_free(struct neuron_device *nd, struct nd_chunk *chunk)
 {
+	nd_host_detach(nd, chunk);
 	if (chunk->block)
 		nd_pool_free(&nd->memory.reserve.pool, chunk->block);
+	else if (chunk->pages)
+		free_pages_exact(chunk->va, chunk->size);
 	else
 		dma_free_coherent(nd->dev, chunk->size, chunk->va, chunk->dma);
 	nd_host_uncharge(chunk->charge, chunk->size);

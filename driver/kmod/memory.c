@@ -411,8 +411,8 @@ void nd_memory_destroy(struct neuron_device *nd)
 		/* Another device may still write to host memory that it pinned: that goes later. */
 		if (!chunk->host || !atomic_read(&chunk->imports)) {
 			give_back(nd, chunk);
-		} else if (device_iommu_mapped(nd->dev)) {
-			/* Without the IOMMU's domain, which goes now, it cannot be given back. */
+		} else if (!nd_host_detach(nd, chunk)) {
+			/* What the kernel's interface for DMA keeps for a device goes back before it. */
 			dev_warn(
 				nd->dev,
 				"neuron%u: %llu bytes of host memory that another device has pinned are lost\n",

@@ -55,6 +55,8 @@ struct nd_chunk {
 	u32 hbm;
 	enum nd_lifespan lifespan;
 	bool host;
+	bool pages;  /* host memory: pages of the module, not of the kernel's interface for DMA */
+	bool mapped; /* the device may use those pages */
 	bool scratchpad;
 	bool published;
 	bool hidden;	       /* the driver's alone: no process finds it by address */
@@ -147,6 +149,8 @@ void nd_host_uncharge(struct nd_charge *charge, u64 bytes);
 /* Memory for a chunk whose size is set, with its addresses and its charge; memory.lock is held. */
 int nd_host_allocate(struct neuron_device *nd, struct nd_chunk *chunk, pid_t payer);
 void nd_host_free(struct neuron_device *nd, struct nd_chunk *chunk);
+/* The device uses it no more. False if the memory cannot outlive the device; the lock is held. */
+bool nd_host_detach(struct neuron_device *nd, struct nd_chunk *chunk);
 /* Without a reserve the device works too. */
 void nd_host_reserve_create(struct neuron_device *nd);
 /* The device reads and writes it no more. */
