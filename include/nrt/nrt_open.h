@@ -68,6 +68,13 @@ typedef struct nrt_open_execution_report {
 // The last execution of the model. NRT_FAILURE if there was none or it failed.
 NRT_STATUS nrt_open_get_execution_report(nrt_model_t *model, nrt_open_execution_report_t *report);
 
+// How many bytes of an output the last execution of the model has written: the program tells it for an
+// output whose size depends on the data, such as the places of a tensor's nonzero elements; of any
+// other output it is all of them. Waits for an execution under way. NRT_INVALID: no output has that
+// name. NRT_FAILURE: the model was not executed, its last execution failed, or the program tells more
+// than the output has.
+NRT_STATUS nrt_open_get_output_size(nrt_model_t *model, const char *output, size_t *size);
+
 typedef struct nrt_open_queue_report {
   uint64_t size;  // of this struct, set by the caller
   uint64_t completed;

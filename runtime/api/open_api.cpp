@@ -57,6 +57,27 @@ NRT_EXPORT NRT_STATUS nrt_open_get_execution_report(nrt_model_t* model,
   });
 }
 
+NRT_EXPORT NRT_STATUS nrt_open_get_output_size(nrt_model_t* model, const char* output,
+                                               size_t* size) {
+  return guarded("nrt_open_get_output_size", [&](Session& session) -> Result<void> {
+    NEURON_TRY(object, pin<LoadedModel>(session, model, HandleKind::kModel, "model"));
+    if (output == nullptr) return null_argument("output");
+    if (size == nullptr) return null_argument("size");
+    for (const ModelPort& port : object->ports()) {
+      if (!port.output || port.info.name != output) continue;
+      NEURON_TRY(turn, CoreTurn::take(object->core()));
+      if (!object->report.valid) {
+        return fail(NRT_FAILURE, "model '{}' was not executed yet, or its last execution failed",
+                    object->name());
+      }
+      NEURON_TRY(written, object->written_bytes(port));
+      *size = written;
+      return {};
+    }
+    return fail(NRT_INVALID, "model '{}' has no output '{}'", object->name(), output);
+  });
+}
+
 NRT_EXPORT NRT_STATUS nrt_open_get_queue_report(uint32_t vnc, uint32_t xu, int queue,
                                                 nrt_open_queue_report_t* report) {
   return guarded("nrt_open_get_queue_report", [&](Session& session) -> Result<void> {

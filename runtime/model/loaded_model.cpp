@@ -114,6 +114,22 @@ void LoadedModel::retire() {
   --core_.models;
 }
 
+Result<uint64_t> LoadedModel::written_bytes(const ModelPort& output) {
+  if (!output.true_size) return output.info.size;
+  const LoadedModel& owner = part(output.info.subgraph);
+  const uint64_t at = owner.addresses_[output.true_size->counter] - owner.temporaries_->address();
+  uint32_t units = 0;
+  NEURON_CHECK(owner.temporaries_->read(&units, at, sizeof(units)));
+  const uint64_t bytes = units * output.true_size->unit;
+  if (bytes <= output.info.size) return bytes;
+  return fail(
+      NRT_FAILURE,
+      "the program of model '{}' says that it has written {} times {} bytes of output '{}', "
+      "which has {}: its word '{}' holds no count",
+      name_, units, output.true_size->unit, output.info.name, output.info.size,
+      owner.names_[output.true_size->counter].name);
+}
+
 Result<void> LoadedModel::check_collectives() const {
   if (operations_.empty() || (collectives_ != nullptr && !collectives_->broken())) return {};
   if (collectives_ == nullptr) {

@@ -41,6 +41,7 @@ struct EngineImage {
 struct ModelPort {
   neff::TensorInfo info;
   bool output = false;
+  std::optional<neff::TrueSize> true_size = {};
 };
 
 // What the environment asks of the engines that run a program.
@@ -100,6 +101,9 @@ class LoadedModel final : private ScratchpadUser {
     uint64_t core_offset = 0;
   };
   const std::vector<VariableName>& variable_names() const { return names_; }
+  // What the program says that its last execution has written of an output; of one that does not
+  // say, all of it. The caller holds the core's turn. Fails where that is more than there is.
+  Result<uint64_t> written_bytes(const ModelPort& output);
   uint64_t temporary_bytes() const { return temporaries_ == nullptr ? 0 : temporaries_->size(); }
   const std::vector<neff::Semaphore>& semaphores() const { return semaphores_; }
   // For profiles.

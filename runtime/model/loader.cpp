@@ -87,7 +87,8 @@ class Loader {
   void list_ports() {
     for (const auto* list : {&model_.inputs, &model_.outputs}) {
       for (const neff::TensorInfo& info : *list) {
-        result_->ports_.push_back({info, list == &model_.outputs});
+        const neff::Variable& variable = model_.subgraphs[info.subgraph].variables[info.variable];
+        result_->ports_.push_back({info, list == &model_.outputs, variable.true_size});
       }
     }
   }

@@ -66,6 +66,7 @@ class Reader {
   void read_variable(JsonObject& field, Variable& variable);
   void read_constant(JsonObject& field, Variable& variable);
   void read_streams(JsonObject& field, Variable& variable);
+  void read_true_size(JsonObject& field, Variable& variable);
   void resolve_references();
   void read_queues(JsonObject& top);
   void read_dynamic(JsonObject& field, QueueSet& queue);
@@ -80,7 +81,7 @@ class Reader {
   Checker checker_;
   Definition definition_;
   // By index of the variable; resolved when all are known.
-  std::unordered_map<size_t, uint32_t> pointer_ids_;
+  std::unordered_map<size_t, uint32_t> pointer_ids_, counter_ids_;
   std::unordered_map<size_t, std::vector<uint64_t>> list_ids_;
 };
 
@@ -196,9 +197,22 @@ void Reader::read_variable(JsonObject& field, Variable& variable) {
       }
       break;
     }
+    case VariableKind::kOutput:
+      read_true_size(field, variable);
+      break;
     default:
       break;
   }
+}
+
+// An extension of this project: outputs of which a program fills a part that depends on its data.
+void Reader::read_true_size(JsonObject& field, Variable& variable) {
+  const json::value* value = field.find("true_size");
+  if (value == nullptr) return;
+  JsonObject size(checker_, *value, &field.path(), "true_size");
+  const auto id = static_cast<uint32_t>(size.number("var_id", 0, UINT32_MAX));
+  variable.true_size = TrueSize{0, size.number("unit", 1, variable.size)};
+  counter_ids_[definition_.subgraph.variables.size()] = id;
 }
 
 // A member of the subgraph's directory; empty after an error or, if not required, when the key is
@@ -309,6 +323,17 @@ void Reader::resolve_references() {
   };
   for (const auto& [index, id] : pointer_ids_) {
     variables[index].referenced = resolve(variables[index], id);
+  }
+  for (const auto& [index, id] : counter_ids_) {
+    const uint32_t counter = resolve(variables[index], id);
+    variables[index].true_size->counter = counter;
+    if (!checker_.ok()) return;
+    if (variables[counter].kind == VariableKind::kTmpBuf && variables[counter].size >= 4) continue;
+    checker_.fail(JsonPath{&all, variables[index].name, {}},
+                  "its true size is counted in {} \"{}\" of {} bytes; expected a tmp-buf of at "
+                  "least 4",
+                  kVariableTypes[static_cast<int>(variables[counter].kind)],
+                  printable(variables[counter].name), variables[counter].size);
   }
   for (const auto& [index, ids] : list_ids_) {
     for (uint64_t id : ids) {

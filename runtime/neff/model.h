@@ -67,6 +67,13 @@ enum class VariableKind : uint8_t {
   kDgeTable,     // HBM; a table of the variables in `list`.
 };
 
+// Where a program says how much of an output it has written: a word of 32 bits that counts units.
+// Key "true_size" of an output, ours: {"var_id": of a tmp-buf, "unit": bytes}.
+struct TrueSize {
+  uint32_t counter = 0;  // Index into variables
+  uint64_t unit = 1;     // Bytes
+};
+
 struct Variable {
   std::string name;
   VariableKind kind = VariableKind::kTmpBuf;
@@ -78,10 +85,11 @@ struct Variable {
                             // the other, whose content has `size` bytes in all.
   std::string file_name;    // kFile: the member, with its directory.
   Bytes contents;           // kFile: exactly `size` bytes, unless they are compressed.
-  uint64_t backing_offset = 0;  // kVirtual
-  uint64_t core_offset = 0;     // kStateBuffer
-  uint32_t referenced = 0;      // kPointer: index into variables
-  std::vector<uint32_t> list;   // kDgeTable: indices into variables
+  uint64_t backing_offset = 0;        // kVirtual
+  uint64_t core_offset = 0;           // kStateBuffer
+  uint32_t referenced = 0;            // kPointer: index into variables
+  std::vector<uint32_t> list;         // kDgeTable: indices into variables
+  std::optional<TrueSize> true_size;  // kOutput; absent: all of it is written
 };
 
 enum class QueueKind : uint8_t { kIn, kOut, kData, kEmbeddingUpdate, kDynamic };

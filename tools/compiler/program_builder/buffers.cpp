@@ -75,6 +75,28 @@ Buffer Buffers::output(const std::string& name, uint8_t dtype, std::vector<uint6
   return {};
 }
 
+void Buffers::true_size(const Buffer& output, const Buffer& counter) {
+  Journal& journal = schedule_of_buffers().journal();
+  if (journal.error() || !output.present() || !counter.present()) return;
+  BufferInfo& told = buffers_[static_cast<size_t>(output.index)];
+  const BufferInfo& word = buffers_[static_cast<size_t>(counter.index)];
+  if (told.kind != BufferKind::kOutput) {
+    journal.fail(runtime::fail(
+        NRT_INVALID, "buffer \"{}\" is to tell its true size, but is no output", told.name));
+    return;
+  }
+  if (word.kind != BufferKind::kTemporary ||
+      (word.dtype != NEURON_DTYPE_I32 && word.dtype != NEURON_DTYPE_U32)) {
+    journal.fail(runtime::fail(NRT_INVALID,
+                               "the true size of output \"{}\" is counted in buffer \"{}\" of type "
+                               "{}; expected a temporary buffer of type i32 or u32",
+                               told.name, word.name, isa::dtype_name(word.dtype)));
+    return;
+  }
+  told.counter = counter.index;
+  told.counted_bytes = isa::dtype_bytes(told.dtype);
+}
+
 Buffer Buffers::temporary(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape) {
   return add(
       {.name = name, .kind = BufferKind::kTemporary, .dtype = dtype, .shape = std::move(shape)});

@@ -27,6 +27,10 @@ class Buffers {
   // ordered so.
   Buffer output(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape,
                 const std::string& donor = "");
+  // Tells whoever executes the program how much of an output it has written: as many elements as
+  // the first word of `counter` says then, an i32 or u32 temporary that the program writes. Nothing
+  // that counts more than the output has is read from it.
+  void true_size(const Buffer& output, const Buffer& counter);
   Buffer temporary(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape);
   // Memory at byte `offset` of the scratchpad, which the models of a core share: what it holds is
   // gone when another model executes. Such buffers may overlap, and are ordered so. Prepared

@@ -185,6 +185,10 @@ std::string NeffEmitter::definition_json() const {
     if (buffer.kind == BufferKind::kTable) {
       variable["list"] = json::array(buffer.list.begin(), buffer.list.end());
     }
+    if (buffer.counter >= 0) {
+      variable["true_size"] =
+          json::object{{"var_id", buffer.counter}, {"unit", buffer.counted_bytes}};
+    }
     if (buffer.kind == BufferKind::kScratch) variable["backing_variable_off"] = buffer.offset;
     variables[buffer.name] = std::move(variable);
   }

@@ -38,6 +38,8 @@ struct BufferInfo {
   std::vector<int32_t> list;      // Tables: the buffers whose addresses it holds
   ConstantSource source;          // Constants whose contents come later
   uint64_t offset = 0;            // In the scratchpad
+  int32_t counter = -1;           // Outputs: the buffer whose first word counts what was written
+  uint64_t counted_bytes = 0;     // By each unit of that word
 };
 
 struct TileInfo {

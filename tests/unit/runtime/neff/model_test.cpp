@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "tests/unit/runtime/neff/sample_program.h"
@@ -74,6 +75,21 @@ TEST(Model, HasTheVariablesWithTheirContents) {
   EXPECT_EQ(variables[6].referenced, 4u);
   EXPECT_EQ(variables[7].list, (std::vector<uint32_t>{4, 2}));
   EXPECT_EQ(variables[8].kind, VariableKind::kStateBuffer);
+}
+
+TEST(Model, HasTheWordThatCountsWhatAnOutputHas) {
+  SampleProgram sample;
+  sample.edit("sg00/def.json", "\"size\": 256, \"alignment\"",
+              R"("size": 256, "true_size": {"var_id": 5, "unit": 4}, "alignment")");
+  const auto loaded = load(sample);
+  ASSERT_TRUE(loaded) << loaded.error().sentence;
+  const std::vector<Variable>& variables = loaded->model.subgraphs[0].variables;
+  const auto with_size = std::ranges::find_if(
+      variables, [](const Variable& variable) { return variable.true_size.has_value(); });
+  ASSERT_NE(with_size, variables.end());
+  EXPECT_EQ(with_size->name, "y");
+  EXPECT_EQ(with_size->true_size->unit, 4U);
+  EXPECT_EQ(variables[with_size->true_size->counter].name, "scratch");
 }
 
 TEST(Model, HasQueuesSemaphoresAndTransfers) {
@@ -235,6 +251,19 @@ const Fault kDefinitionFaults[] = {
     {"sg00/def.json", "[5, 3]", "[5, 3, 5, 3, 5]",
      "sg00/def.json: var.t.size: found 32, the addresses of 5 variables have 40 bytes"},
     {"sg00/def.json", "[5, 3]", "[5, 33]", "sg00/def.json: var.t: no variable has the id 33"},
+    {"sg00/def.json", "\"size\": 256, \"alignment\"",
+     R"("size": 256, "true_size": {"var_id": 77, "unit": 4}, "alignment")",
+     "sg00/def.json: var.y: no variable has the id 77"},
+    {"sg00/def.json", "\"size\": 256, \"alignment\"",
+     R"("size": 256, "true_size": {"var_id": 5, "unit": 257}, "alignment")",
+     "sg00/def.json: var.y.true_size.unit: found 257, expected a whole number from 1 to 256"},
+    {"sg00/def.json", "\"size\": 256, \"alignment\"",
+     R"("size": 256, "true_size": {"var_id": 3, "unit": 4}, "alignment")",
+     "sg00/def.json: var.y: its true size is counted in file \"w\" of 48 bytes; expected a tmp-buf "
+     "of at least 4"},
+    {"sg00/def.json", "\"size\": 256, \"alignment\"",
+     R"("size": 256, "true_size": {"var_id": 1, "unit": 4}, "alignment")",
+     "sg00/def.json: var.y: refers to input"},
     {"sg00/def.json", "\"size\": 33554432", "\"core_offset\": 4096, \"size\": 33554432",
      "sg00/def.json: var.sbuf: 33554432 bytes at 0x1000 of the core window end behind 0x2000000, "
      "the end of SBUF"},

@@ -192,6 +192,23 @@ TEST(Program, RefusesABufferWithTheNameOfTheStateBuffer) {
   EXPECT_THAT(neff.error().sentence, HasSubstr("other than \"sbuf\""));
 }
 
+TEST(Program, RefusesATrueSizeOfWhatIsNoOutput) {
+  Fixture f;
+  f.program.true_size(f.program.temporary("t", kF32, {4}),
+                      f.program.temporary("counter", NEURON_DTYPE_U32, {1}));
+  expect_error(f.program, "buffer \"t\" is to tell its true size, but is no output");
+}
+
+TEST(Program, RefusesATrueSizeThatIsCountedInNoTemporaryOf32Bits) {
+  for (const uint8_t type : {NEURON_DTYPE_F32, NEURON_DTYPE_U16}) {
+    Fixture f;
+    f.program.true_size(f.program.output("counted", kF32, {4}),
+                        f.program.temporary("n", type, {1}));
+    expect_error(f.program,
+                 "the true size of output \"counted\" is counted in buffer \"n\" of type ");
+  }
+}
+
 TEST(Program, RefusesAConstantOfTheWrongSize) {
   Fixture f;
   f.program.constant("c", kF32, {4}, {1, 2, 3});
