@@ -11,6 +11,7 @@
  */
 #include <linux/dma-map-ops.h>
 #include <linux/dma-mapping.h>
+#include <linux/iommu.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
@@ -266,6 +267,44 @@ static void *take_from_reserve(struct nd_host_reserve *reserve, struct nd_chunk 
 
 /* ---- allocations ---- */
 
+#define PAGES_ATTRIBUTES (DMA_ATTR_SKIP_CPU_SYNC | DMA_ATTR_NO_WARN)
+
+/*
+ * True if the device would get a copy of the pages: in a guest with encrypted memory. Some kernels
+ * say so of every device behind an IOMMU, which copies for those only that the host does not trust.
+ */
+static bool is_bounced(struct neuron_device *nd, dma_addr_t dma)
+{
+	if (!dma_need_sync(nd->dev, dma))
+		return false;
+#ifdef CONFIG_IOMMU_API
+	{
+		struct iommu_domain *domain = iommu_get_domain_for_dev(nd->dev);
+
+		if (domain && (domain->type & __IOMMU_DOMAIN_PAGING))
+			return nd->pdev->untrusted;
+	}
+#endif
+	return true;
+}
+
+/* Zeroed pages next to the device, each of its own, so that those beyond the size go back. */
+static void *pages_of(struct neuron_device *nd, u64 size, gfp_t flags)
+{
+	unsigned int order = get_order(size);
+	struct page *page = alloc_pages_node(dev_to_node(nd->dev), flags | __GFP_ZERO, order);
+	unsigned long at;
+	void *va;
+
+	if (!page)
+		return NULL;
+	split_page(page, order);
+	va = page_address(page);
+	for (at = size; at < PAGE_SIZE << order; at += PAGE_SIZE)
+		free_page((unsigned long)va + at);
+	return va;
+}
+
 /*
  * Pages of the module's own, which may outlive the device: an importer of a dma-buf may have pinned
  * them. What dma_alloc_coherent() gives may not, so it comes second.
@@ -276,21 +315,20 @@ static void *take_pages(struct neuron_device *nd, struct nd_chunk *chunk, gfp_t 
 
 	if (chunk->size > LARGEST_BLOCK || !dev_is_dma_coherent(nd->dev))
 		return NULL;
-	va = alloc_pages_exact(chunk->size, flags | __GFP_ZERO);
+	va = pages_of(nd, chunk->size, flags);
 	if (!va)
 		return NULL;
 	/* Nothing is in a cache that the device does not see, and importers map the pages too. */
 	chunk->dma = dma_map_page_attrs(nd->dev, virt_to_page(va), 0, chunk->size,
-					DMA_BIDIRECTIONAL, DMA_ATTR_SKIP_CPU_SYNC);
+					DMA_BIDIRECTIONAL, PAGES_ATTRIBUTES);
 	if (!dma_mapping_error(nd->dev, chunk->dma)) {
-		/* A guest with encrypted memory would give the device a copy. */
-		if (!dma_need_sync(nd->dev, chunk->dma)) {
+		if (!is_bounced(nd, chunk->dma)) {
 			chunk->pages = true;
 			chunk->mapped = true;
 			return va;
 		}
 		dma_unmap_page_attrs(nd->dev, chunk->dma, chunk->size, DMA_BIDIRECTIONAL,
-				     DMA_ATTR_SKIP_CPU_SYNC);
+				     PAGES_ATTRIBUTES);
 	}
 	free_pages_exact(va, chunk->size);
 	return NULL;
@@ -338,7 +376,7 @@ bool nd_host_detach(struct neuron_device *nd, struct nd_chunk *chunk)
 {
 	if (chunk->mapped)
 		dma_unmap_page_attrs(nd->dev, chunk->dma, chunk->size, DMA_BIDIRECTIONAL,
-				     DMA_ATTR_SKIP_CPU_SYNC);
+				     PAGES_ATTRIBUTES);
 	chunk->mapped = false;
 	return chunk->pages || chunk->block;
 }

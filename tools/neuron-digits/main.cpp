@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // neuron-digits: classifies handwritten digits that the model was not trained on, on a NeuronCore,
 // and prints what happened: the device, the model, some digits, accuracy, model and host time,
-// device memory. `neuron-digits train` trains the model there, see train_command.h.
+// device memory. `neuron-digits train` trains the model there, see train_command.h; with --parallel
+// on several cores, see parallel_command.h.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include "tools/common/command_line.h"
 #include "tools/common/output.h"
 #include "tools/neuron-digits/classifier.h"
+#include "tools/neuron-digits/parallel_command.h"
 #include "tools/neuron-digits/train_command.h"
 
 namespace {
@@ -165,6 +167,21 @@ int main(int argc, char** argv) {
       .between(1, 100000)
       .with_default();
   train.option("--rate", options.rate, "Learning rate").between(1e-6, 10.0).with_default();
+  bool parallel = false;
+  neuron::digits::ParallelOptions of_all;
+  neuron::tools::Option in_parallel =
+      train.flag("--parallel", parallel,
+                 "Train in fp32 on several cores that add up their gradients: those of this "
+                 "process, or of all "
+                 "processes that mpirun or srun has started, on one instance or on several");
+  train.option("--cores", of_all.cores, "Cores of each process, with --parallel")
+      .between(1u, 120u)
+      .with_default()
+      .needs(in_parallel);
+  train.choice(
+      "--on-failure", {"stop", "go-on"}, 0, [&](size_t word) { of_all.goes_on = word == 1; },
+      "With --parallel, when a process or its device fails: all stop, or the others go on without "
+      "it from the last epoch that all have");
   if (const auto status = line.parse(argc, argv)) return *status;
 
   std::string error;
@@ -177,6 +194,14 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "neuron-digits: %s\n", error.c_str());
     return 1;
   }
+  const std::span<const Digit> all(digits);
+  const auto training = all.first(kTrainingRows), unseen = all.subspan(kTrainingRows);
+  if (parallel) {
+    of_all.epochs = options.epochs;
+    of_all.rate = options.rate;
+    const bool good = neuron::digits::train_parallel(of_all, training, unseen);
+    return neuron::tools::finish_output("neuron-digits") && good ? 0 : 1;
+  }
   if (NRT_STATUS s = nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "")) {
     std::fprintf(stderr, "neuron-digits: no device: %s: %s\n", nrt_get_status_as_str(s),
                  nrt_open_last_error());
@@ -185,8 +210,7 @@ int main(int argc, char** argv) {
   print_device();
   bool good;
   if (line.used("train")) {
-    const std::span<const Digit> all(digits);
-    good = neuron::digits::train(options, all.first(kTrainingRows), all.subspan(kTrainingRows));
+    good = neuron::digits::train(options, training, unseen);
   } else {
     Classifier classifier;
     good = classifier.load(model);

@@ -62,8 +62,8 @@ bool Trainer::bind(const nrt_tensor_info_t& info) {
   if (!tensor.handle) {
     tensor.bytes = info.size;
     tensor.dtype = info.dtype;
-    if (NRT_STATUS s = nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, info.size, name.c_str(),
-                                           &tensor.handle)) {
+    if (NRT_STATUS s = nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, place_.core, info.size,
+                                           name.c_str(), &tensor.handle)) {
       return fail("allocating tensor " + name, s);
     }
   }
@@ -81,8 +81,13 @@ bool Trainer::bind(const nrt_tensor_info_t& info) {
   return true;
 }
 
-bool Trainer::load(const std::string& name, std::span<const uint8_t> neff) {
-  if (NRT_STATUS s = nrt_load(neff.data(), neff.size(), 0, 1, &model_)) return fail(name, s);
+bool Trainer::load(const std::string& name, std::span<const uint8_t> neff, const Place& place) {
+  place_ = place;
+  const NRT_STATUS loaded = place.ranks == 1
+                                ? nrt_load(neff.data(), neff.size(), place.core, 1, &model_)
+                                : nrt_load_collectives(neff.data(), neff.size(), place.core, 1,
+                                                       place.rank, place.ranks, &model_);
+  if (loaded != NRT_SUCCESS) return fail(name, loaded);
   if (NRT_STATUS s = nrt_allocate_tensor_set(&inputs_)) return fail("input set", s);
   if (NRT_STATUS s = nrt_allocate_tensor_set(&outputs_)) return fail("output set", s);
   nrt_tensor_info_array_t* info = nullptr;
@@ -159,8 +164,9 @@ bool Trainer::train_epoch(std::span<const Digit> digits, unsigned epoch, float r
   for (const Digit& digit : digits) order.push_back(&digit);
   Generator random(epoch + 1);
   for (size_t i = order.size(); i-- > 1;) std::swap(order[i], order[random.word() % (i + 1)]);
-  for (size_t first = 0; first + batch_ <= order.size(); first += batch_) {
-    if (!step(std::span(order).subspan(first, batch_), rate)) return false;
+  const size_t all = size_t{batch_} * place_.ranks;
+  for (size_t first = 0; first + all <= order.size(); first += all) {
+    if (!step(std::span(order).subspan(first + place_.rank * batch_, batch_), rate)) return false;
   }
   return true;
 }
@@ -205,6 +211,21 @@ bool Trainer::weights(std::vector<uint8_t>& bytes) {
     if (NRT_STATUS s = nrt_tensor_read(tensor.handle, bytes.data() + at, 0, tensor.bytes)) {
       return fail(std::string("reading ") + name, s);
     }
+  }
+  return true;
+}
+
+bool Trainer::set_weights(const std::vector<uint8_t>& bytes) {
+  size_t at = 0;
+  for (const char* name : kWeights) {
+    const size_t size = tensors_[name].bytes;
+    if (at + size > bytes.size()) {
+      error_ =
+          "the weights have " + std::to_string(bytes.size()) + " bytes, which end inside " + name;
+      return false;
+    }
+    if (!write(name, bytes.data() + at, size)) return false;
+    at += size;
   }
   return true;
 }

@@ -27,6 +27,12 @@ struct Evaluation {
   double accuracy = 0;  // share of the digits whose likeliest label is theirs
 };
 
+// Where a step is executed: on a core, as a rank of a job.
+struct Place {
+  int32_t core = 0;
+  uint32_t rank = 0, ranks = 1;
+};
+
 class Trainer {
  public:
   Trainer() = default;
@@ -36,14 +42,16 @@ class Trainer {
 
   // Loads the NEFF of a step and sets the first values of the weights. The bytes may be freed
   // afterwards.
-  bool load(const std::string& name, std::span<const uint8_t> neff);
+  bool load(const std::string& name, std::span<const uint8_t> neff, const Place& place = {});
   // One pass over the digits in an order that depends on the number of the epoch alone. Digits that
-  // fill no whole batch are left out.
+  // fill no whole batch are left out. Of the batch of several ranks each takes its own part.
   bool train_epoch(std::span<const Digit> digits, unsigned epoch, float rate);
   // One pass with rate 0, which keeps the weights. Digits that fill no whole batch are left out.
   bool evaluate(std::span<const Digit> digits, Evaluation& evaluation);
   // Bytes of w1, w2 and b2 one after the other.
   bool weights(std::vector<uint8_t>& bytes);
+  // The same bytes into the tensors.
+  bool set_weights(const std::vector<uint8_t>& bytes);
   // Model time of the last step in ps; 0 if there was none.
   uint64_t step_ps() const;
   unsigned batch() const { return batch_; }
@@ -65,6 +73,7 @@ class Trainer {
   nrt_tensor_set_t* inputs_ = nullptr;
   nrt_tensor_set_t* outputs_ = nullptr;
   std::map<std::string, Tensor> tensors_;
+  Place place_;
   unsigned batch_ = 0;
   std::string error_;
 };

@@ -47,9 +47,10 @@ class Failing {
     EXPECT(pwrite(fd_, text, static_cast<size_t>(std::snprintf(text, sizeof(text), "%d", n)), 0) >
            0);
     run();
-    EXPECT(pread(fd_, text, sizeof(text) - 1, 0) > 0);
-    const bool failed = std::atoi(text) == 0;
-    EXPECT(pwrite(fd_, "0", 1, 0) == 1);
+    // Where `run` has fewer places, one of the question's own may be what fails.
+    const bool told = pread(fd_, text, sizeof(text) - 1, 0) > 0;
+    const bool failed = told && std::atoi(text) == 0;
+    EXPECT(pwrite(fd_, "0", 1, 0) == 1 || pwrite(fd_, "0", 1, 0) == 1);
     return failed;
   }
 

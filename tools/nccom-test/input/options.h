@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tools/nccom-test/input/input_files.h"
-#include "tools/nccom-test/input/launched.h"
+#include "tools/launched/launched.h"
 
 namespace neuron::tools {
 enum class Format;
@@ -61,7 +61,7 @@ struct Options {
   std::vector<std::string> hosts;
   std::string launch;                // command before the program, with {host}
   std::string root;                  // NEURON_RT_ROOT_COMM_ID
-  std::optional<Launched> launched;  // by mpirun or srun, without --hosts
+  std::optional<tools::Launched> launched;  // by mpirun or srun, without --hosts
   std::string log_folder;
   bool debug = false;
   uint32_t timeout_ms = 60000;  // of a step

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/nccom-test/input/launched.h"
+#include "tools/launched/launched.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -12,7 +12,7 @@
 
 #include "driver/base/sha256.h"
 
-namespace neuron::nccom {
+namespace neuron::tools {
 
 using ccom::fail;
 using ccom::format;
@@ -122,7 +122,7 @@ Result<std::string> root_of(const Launched& launched) {
   const std::string key = launched.launcher + "/" + launched.job;
   const auto digest =
       base::Sha256::of(std::span(reinterpret_cast<const uint8_t*>(key.data()), key.size()));
-  // The next port is that of nccom-test itself.
+  // The next port is that of the program itself.
   const uint32_t port = kFirstPort + (digest[0] * 256u + digest[1]) % (kPorts / 2) * 2;
   if (launched.nodes == 1) return format("127.0.0.1:{}", port);
   if (launched.first_node.empty()) {
@@ -158,4 +158,4 @@ Result<std::string> root_of(const Launched& launched) {
   return format("{}:{}", text, port);
 }
 
-}  // namespace neuron::nccom
+}  // namespace neuron::tools

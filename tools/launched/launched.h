@@ -2,10 +2,10 @@
 // What mpirun or srun tells a process that it has started: which of how many it is, on how many
 // nodes.
 //
-// Callers: the options. Thread-safe: reads the environment only. Fails: with a sentence, for an
-// environment that contradicts itself.
-#ifndef TOOLS_NCCOM_TEST_INPUT_LAUNCHED_H
-#define TOOLS_NCCOM_TEST_INPUT_LAUNCHED_H
+// Callers: options of programs that join jobs. Thread-safe: reads the environment only. Fails: with
+// a sentence, for an environment that contradicts itself.
+#ifndef TOOLS_LAUNCHED_LAUNCHED_H
+#define TOOLS_LAUNCHED_LAUNCHED_H
 
 #include <cstdint>
 #include <functional>
@@ -14,7 +14,7 @@
 
 #include "ccom/base/error.h"
 
-namespace neuron::nccom {
+namespace neuron::tools {
 
 struct Launched {
   std::string launcher;  // "Open MPI", "MPICH", "Slurm"
@@ -38,6 +38,6 @@ std::string first_of_node_list(const std::string& list);
 // that all processes find it without being told. Fails: where only the user knows the first node.
 ccom::Result<std::string> root_of(const Launched& launched);
 
-}  // namespace neuron::nccom
+}  // namespace neuron::tools
 
 #endif

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What launchers leave in the environment, as Open MPI 4, MPICH 4 and Slurm 22 were seen to leave
 // it.
-#include "tools/nccom-test/input/launched.h"
+#include "tools/launched/launched.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
-namespace neuron::nccom {
+namespace neuron::tools {
 namespace {
 
 using ::testing::HasSubstr;
@@ -108,4 +108,4 @@ TEST(LaunchedProcess, HasARootThatAllProcessesOfTheJobFindAlone) {
 }
 
 }  // namespace
-}  // namespace neuron::nccom
+}  // namespace neuron::tools
