@@ -14,9 +14,9 @@
 
 namespace neuron::tools {
 
-using ccom::fail;
-using ccom::format;
-using ccom::Result;
+using runtime::fail;
+using runtime::format;
+using runtime::Result;
 
 namespace {
 
@@ -57,7 +57,7 @@ Result<uint32_t> number(const Launcher& launcher, const char* name, const char* 
   const char* const end = text + std::strlen(text);
   const auto [rest, error] = std::from_chars(text, end, value);
   if (error != std::errc() || rest != end || value > kMostProcesses) {
-    return fail(CCOM_INVALID, "{} has set {}={}, expected a number", launcher.name, name, text);
+    return fail(NRT_INVALID, "{} has set {}={}, expected a number", launcher.name, name, text);
   }
   return value;
 }
@@ -77,7 +77,7 @@ Result<std::optional<Launched>> read_launched(const Variables& variables) {
     found.processes = all;
     if (all < 2) return std::optional<Launched>();
     if (own >= all) {
-      return fail(CCOM_INVALID, "{} has set {}={} and {}={}: there is no such process",
+      return fail(NRT_INVALID, "{} has set {}={} and {}={}: there is no such process",
                   launcher.name, launcher.process, process, launcher.processes, processes);
     }
     if (const char* nodes = launcher.nodes == nullptr ? nullptr : variables(launcher.nodes)) {
@@ -87,7 +87,7 @@ Result<std::optional<Launched>> read_launched(const Variables& variables) {
                    launcher.of_node == nullptr ? nullptr : variables(launcher.of_node)) {
       NEURON_TRY(count, number(launcher, launcher.of_node, local));
       if (count == 0 || all % count != 0) {
-        return fail(CCOM_INVALID,
+        return fail(NRT_INVALID,
                     "{} has {} processes, {} of them on this node; start as many on each node",
                     launcher.name, all, count);
       }
@@ -126,7 +126,7 @@ Result<std::string> root_of(const Launched& launched) {
   const uint32_t port = kFirstPort + (digest[0] * 256u + digest[1]) % (kPorts / 2) * 2;
   if (launched.nodes == 1) return format("127.0.0.1:{}", port);
   if (launched.first_node.empty()) {
-    return fail(CCOM_INVALID,
+    return fail(NRT_INVALID,
                 "{} has started processes on {} nodes and does not tell the first one; give all "
                 "processes NEURON_RT_ROOT_COMM_ID=ADDRESS:PORT, an address of the node of process "
                 "0 and two free ports there (PORT and the next)",
@@ -137,7 +137,7 @@ Result<std::string> root_of(const Launched& launched) {
   hints.ai_socktype = SOCK_STREAM;
   const int error = getaddrinfo(launched.first_node.c_str(), nullptr, &hints, &found);
   if (error != 0) {
-    return fail(CCOM_INVALID,
+    return fail(NRT_INVALID,
                 "the first node of the job, {}, has no address ({}); give all processes "
                 "NEURON_RT_ROOT_COMM_ID=ADDRESS:PORT",
                 launched.first_node, gai_strerror(error));
@@ -150,7 +150,7 @@ Result<std::string> root_of(const Launched& launched) {
   freeaddrinfo(found);
   // Debian writes the name of a host into its own /etc/hosts with such an address.
   if (host >> 24 == IN_LOOPBACKNET) {
-    return fail(CCOM_INVALID,
+    return fail(NRT_INVALID,
                 "the first node of the job, {}, is {} here, which the other nodes do not reach; "
                 "give all processes NEURON_RT_ROOT_COMM_ID=ADDRESS:PORT",
                 launched.first_node, text);

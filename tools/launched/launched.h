@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "ccom/base/error.h"
+#include "runtime/base/error.h"
 
 namespace neuron::tools {
 
@@ -29,14 +29,14 @@ struct Launched {
 using Variables = std::function<const char*(const char*)>;
 
 // Empty: no launcher has started this process, or it is the only one.
-ccom::Result<std::optional<Launched>> read_launched(const Variables& variables);
+runtime::Result<std::optional<Launched>> read_launched(const Variables& variables);
 
 // The first host of a list of Slurm, such as "node[3-5,9]" or "a,b".
 std::string first_of_node_list(const std::string& list);
 
 // ADDRESS:PORT of rank 0: of the job's first node, with a port that follows from the job's name, so
 // that all processes find it without being told. Fails: where only the user knows the first node.
-ccom::Result<std::string> root_of(const Launched& launched);
+runtime::Result<std::string> root_of(const Launched& launched);
 
 }  // namespace neuron::tools
 

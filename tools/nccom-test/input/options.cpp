@@ -335,7 +335,9 @@ Result<void> read_files(Options& o, const Raw& raw) {
 // Ranks and nodes follow from what mpirun or srun has started, unless the user says otherwise.
 Result<void> read_launcher(Options& o, const Raw& raw, const tools::Command& line) {
   if (!raw.worker.empty() || !o.hosts.empty() || !o.profile.empty()) return {};
-  NEURON_TRY(launched, tools::read_launched([](const char* name) { return std::getenv(name); }));
+  const auto found = tools::read_launched([](const char* name) { return std::getenv(name); });
+  if (!found) return fail(CCOM_INVALID, "{}", found.error().sentence);
+  const std::optional<tools::Launched>& launched = *found;
   if (!launched) return {};
   o.launched = launched;
   if (o.launched->job.empty()) o.launched->job = std::to_string(getppid());
@@ -434,8 +436,9 @@ Result<void> read_place(Options& o, const Raw& raw, const tools::Command& line) 
     if (const char* root = std::getenv("NEURON_RT_ROOT_COMM_ID")) o.root = root;
   }
   if (o.root.empty() && o.launched) {
-    NEURON_TRY(root, tools::root_of(*o.launched));
-    o.root = root;
+    const auto root = tools::root_of(*o.launched);
+    if (!root) return fail(CCOM_INVALID, "{}", root.error().sentence);
+    o.root = *root;
   }
   o.pin = raw.pin_mode == "linear";
   if (!raw.input_shape.empty()) {

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using Environment = std::map<std::string, std::string>;
 
-ccom::Result<std::optional<Launched>> read(const Environment& environment) {
+runtime::Result<std::optional<Launched>> read(const Environment& environment) {
   return read_launched([&](const char* name) {
     const auto found = environment.find(name);
     return found == environment.end() ? nullptr : found->second.c_str();
