@@ -162,6 +162,16 @@ static bool is_protected_queue_register(uint32_t offset)
 	}
 }
 
+/* What the firmware tells of the device, and where it is asked: who writes there asks or answers for
+ * the driver, and resets the device with its next request. */
+static bool is_firmware_register(uint64_t inside)
+{
+	return inside < NEURON_FW_HBM_REPAIR + 4 ||
+	       (inside >= NEURON_FW_ACKNOWLEDGE && inside < NEURON_FW_DATA + NEURON_FW_DATA_SIZE) ||
+	       (inside >= NEURON_FW_RESET_MAP && inside < NEURON_FW_RESPONSE_LO + 4) ||
+	       (inside >= NEURON_FW_TRIGGER && inside < NEURON_FW_STATUS + 4);
+}
+
 int nd_register_check_user_write(const struct nd_chip *chip, uint64_t offset)
 {
 	uint32_t engine;
@@ -171,14 +181,16 @@ int nd_register_check_user_write(const struct nd_chip *chip, uint64_t offset)
 	for (engine = 0; engine < chip->dma_engines; engine++) {
 		uint64_t base = nd_chip_udma(chip, engine);
 
-		if (offset >= base && offset < base + NEURON_UDMA_SIZE)
-			return is_protected_queue_register((uint32_t)(offset - base)) ? -ND_EINVAL
-										      : 0;
+		if (offset < base || offset >= base + NEURON_UDMA_SIZE)
+			continue;
+		/* The last ones carry the host's copies, of all processes: nothing of them is a
+		 * process's. */
+		if (engine >= chip->cores * ENGINES_PER_CORE ||
+		    is_protected_queue_register((uint32_t)(offset - base)))
+			return -ND_EINVAL;
+		return 0;
 	}
-	if (offset >= chip->misc_ram + NEURON_FW_REQUEST_HI &&
-	    offset <= chip->misc_ram + NEURON_FW_RESPONSE_LO)
-		return -ND_EINVAL;
-	if (offset == chip->misc_ram + NEURON_FW_TRIGGER)
+	if (offset >= chip->misc_ram && is_firmware_register(offset - chip->misc_ram))
 		return -ND_EINVAL;
 	return 0;
 }

@@ -49,8 +49,9 @@ size_t nd_engine_init_sequence(const struct nd_chip *chip, uint32_t engine,
 			       struct nd_register_write *out);
 uint64_t nd_queue_register(const struct nd_chip *chip, uint32_t engine, uint32_t queue, bool tx,
 			   uint32_t reg);
-/* 0 for a BAR0 offset that user space may write; -EINVAL for ring bases, completion bases,
- * doorbells, firmware request registers, and what is beyond the BAR or unaligned. */
+/* 0 for a BAR0 offset that user space may write; -EINVAL for ring bases, completion bases and
+ * doorbells, all of the engines that carry the host's copies, the firmware's registers, and what is
+ * beyond the BAR or unaligned. */
 int nd_register_check_user_write(const struct nd_chip *chip, uint64_t offset);
 /* Decodes the state register of a half: 0 idle, 2 normal, 3 abort. */
 uint32_t nd_engine_state(uint32_t state_register);

@@ -140,10 +140,11 @@ int bar_access(Session& session, neuron_ioctl_bar_rw& access) {
                   index, i, static_cast<uint64_t>(access.address[i]));
     }
     if (write && nd_register_check_user_write(&device.layout(), offset) != 0) {
-      return fail(-EINVAL,
-                  "device %u: register %u at offset 0x%" PRIx64
-                  " belongs to the driver (ring base, doorbell or firmware request)",
-                  index, i, offset);
+      return fail(
+          -EINVAL,
+          "device %u: register %u at offset 0x%" PRIx64
+          " belongs to the driver (ring base, doorbell, engine of the host's copies or firmware)",
+          index, i, offset);
     }
   }
   for (uint32_t i = 0; i < access.count; ++i) {

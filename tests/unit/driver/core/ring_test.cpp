@@ -126,7 +126,7 @@ TEST(Queue, DoorbellsAndBasesAreClosedToUserWrites) {
         }
         EXPECT_EQ(nd_register_check_user_write(
                       &nd_chip_v2, nd_queue_register(&nd_chip_v2, engine, queue, tx, 0x20)),
-                  0);
+                  engine < 32 ? 0 : -ND_EINVAL);
       }
     }
   }
@@ -135,6 +135,27 @@ TEST(Queue, DoorbellsAndBasesAreClosedToUserWrites) {
   EXPECT_EQ(nd_register_check_user_write(&nd_chip_v2, 0x30FA00C0), 0);
   EXPECT_EQ(nd_register_check_user_write(&nd_chip_v2, 0x40000000), -ND_EINVAL);
   EXPECT_EQ(nd_register_check_user_write(&nd_chip_v2, 0x2610002), -ND_EINVAL);
+}
+
+TEST(Queue, NothingOfTheEnginesOfTheHostsCopiesOrOfTheFirmwareIsOpenToUserWrites) {
+  for (const nd_chip* chip : {&nd_chip_v2, &nd_chip_v3, &nd_chip_v4}) {
+    for (uint32_t core = 0; core < chip->cores; ++core) {
+      uint32_t engine = 0, queue = 0;
+      nd_queue_host_copy(chip, core, &engine, &queue);
+      const uint64_t base = nd_chip_udma(chip, engine);
+      for (uint64_t offset = 0; offset < NEURON_UDMA_SIZE; offset += 4) {
+        ASSERT_EQ(nd_register_check_user_write(chip, base + offset), -ND_EINVAL)
+            << "engine " << engine << ", offset " << offset;
+      }
+    }
+    for (const uint64_t offset :
+         {NEURON_FW_API_VERSION, NEURON_FW_ROUTING_ID, NEURON_FW_ECC_SRAM, NEURON_FW_HBM_REPAIR,
+          NEURON_FW_ACKNOWLEDGE, NEURON_FW_DATA, NEURON_FW_DATA + NEURON_FW_DATA_SIZE - 4,
+          NEURON_FW_RESET_MAP, NEURON_FW_RESET, NEURON_FW_REQUEST_HI, NEURON_FW_RESPONSE_LO,
+          NEURON_FW_TRIGGER, NEURON_FW_STATUS}) {
+      EXPECT_EQ(nd_register_check_user_write(chip, chip->misc_ram + offset), -ND_EINVAL) << offset;
+    }
+  }
 }
 
 TEST(Queue, InstructionFetchQueuesSurviveTheirProcess) {

@@ -157,6 +157,12 @@ TEST_F(DeviceCalls, RegistersAreReadAndWrittenButNotTheDriversOwn) {
   EXPECT_EQ(values[1], 22u);
   for (uint64_t offset : {nd_queue_register(&nd_chip_v2, 0, 0, true, NEURON_UDMAQ_TAIL_INC),
                           nd_queue_register(&nd_chip_v2, 33, 15, false, NEURON_UDMAQ_BASE_HI),
+                          nd_queue_register(&nd_chip_v2, 32, 0, true, NEURON_UDMAQ_LENGTH),
+                          nd_queue_register(&nd_chip_v2, 32, 1, false, NEURON_UDMAQ_CFG),
+                          nd_chip_udma(&nd_chip_v2, 32) + NEURON_UDMA_CHANGE_STATE,
+                          uint64_t{NEURON_V2_MISC_RAM + NEURON_FW_RESET},
+                          uint64_t{NEURON_V2_MISC_RAM + NEURON_FW_RESET_MAP},
+                          uint64_t{NEURON_V2_MISC_RAM + NEURON_FW_DATA},
                           uint64_t{NEURON_V2_MISC_RAM + NEURON_FW_TRIGGER},
                           uint64_t{NEURON_V2_BAR0_SIZE}, uint64_t{2}}) {
     addresses[1] = info.bar_address[0] + offset;
