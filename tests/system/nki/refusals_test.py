@@ -73,6 +73,22 @@ class Refusals(DeviceTest):
         self.assertEqual(len(notes), 1)
         self.assertIn("refusals_test.py:", notes[0])
 
+    def test_a_priority_and_a_maker_of_descriptors_are_said_to_change_nothing_once(self):
+        @nki.jit
+        def kernel(x):
+            y = output(x.shape)
+            tile = nl.ndarray((128, 8), nl.float32)
+            for _ in range(2):
+                nisa.dma_copy(tile, x, priority=1, dge_mode=nisa.dge_mode.hwdge)
+            nl.store(y, tile)
+            return y
+
+        x = normal(128, 8)
+        self.near(kernel(x), x, 0)
+        notes = kernel.profile(x).notes
+        self.assertEqual(len([note for note in notes if "the priority of a transfer changes nothing" in note]), 1)
+        self.assertEqual(len([note for note in notes if "dge_mode changes nothing" in note]), 1)
+
     def test_no_reorder_refuses_tiles_that_find_no_room(self):
         kernel, x, _ = self._twelve_products(True)
         self.refused(kernel, (x,), "PSUM has no room for tile", "8 tiles")

@@ -11,8 +11,13 @@ namespace neuron::isa::testing {
 // Null: the values of every type are compared.
 inline const char* why_not_compared(const Sample& sample) {
   const Instruction& i = sample.instruction;
+  if (meets_other_core(i.opcode)) {
+    return "needs two cores: CoreMeeting compares the values of u32 tiles, and no other type is "
+           "executed";
+  }
   if (sample.generation > 2) {
-    return "the tests of its generation compare values; LaterSamples executes every type";
+    return "the tests named here compare values, of some of the types; LaterSamples executes every "
+           "type on zeros and compares nothing";
   }
   if (i.group() < 2) return "has no operand with a type";
   if (i.group() == 6) {

@@ -45,9 +45,22 @@ def _by_scalar(table, tile, kind, skip, accumulate):
     return dynamic.transfer(table, tile, kind, skip, accumulate)
 
 
+def _tell_what_changes_nothing(priority, mode):
+    """A priority, and who makes the descriptors, change no time here: the kernel's author is told once."""
+    notes = current().notes
+    told = []
+    if priority is not None:
+        told.append("the priority of a transfer changes nothing: rings are served in turn")
+    if getattr(mode, "name", "unknown") not in ("unknown", "none"):
+        told.append("dge_mode changes nothing: descriptors of indexed transfers are made by GpSimd, "
+                    "others lie ready in memory")
+    notes.extend(note for note in told if note not in notes)
+
+
 def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode.unknown,
              engine=engine.unknown, name=None, dst_rmw_op=None):
     """dst = src between HBM and SBUF, cast if the types differ; gathers and scatters by index."""
+    _tell_what_changes_nothing(priority, dge_mode)
     skip = getattr(oob_mode, "name", str(oob_mode)) == "skip"
     if dst_rmw_op is not None and alu(dst_rmw_op) != "add":
         refuse("dst_rmw_op is add or nothing")
@@ -68,6 +81,7 @@ def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode
 def dma_transpose(dst, src, axes=None, priority=None, dge_mode=dge_mode.unknown,
                   oob_mode=oob_mode.error, name=None):
     """dst = src with its first and last dimension exchanged, types of 2 or 4 bytes."""
+    _tell_what_changes_nothing(priority, dge_mode)
     known = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
     if axes is not None and tuple(axes) != known.get(src.ndim):
         refuse(f"axes = {tuple(axes)} of {src!r}; expected {known.get(src.ndim)}")
