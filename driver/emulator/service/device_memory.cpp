@@ -252,6 +252,27 @@ void DeviceMemory::give_back(Chunk* chunk) {
   delete chunk;
 }
 
+void DeviceMemory::drop_stray_pages(uint64_t most) {
+  if (!files_.allowed()) return;
+  const std::lock_guard lock(mutex_);
+  chip::Hbm& hbm = chip_.hbm();
+  uint64_t own = 0;
+  for (const auto& [address, chunk] : chunks_) own += chunk->host || chunk->file ? 0 : chunk->size;
+  const uint64_t resident = hbm.resident_bytes();
+  if (resident <= own || resident - own <= most) return;
+  for (unsigned stack = 0; stack < hbm.stacks(); ++stack) {
+    uint64_t at = nd_chip_hbm_base(&layout_, stack);
+    const uint64_t end = at + hbm.stack_bytes();
+    for (auto next = chunks_.lower_bound(at); next != chunks_.end() && next->first < end; ++next) {
+      const Chunk& chunk = *next->second;
+      if (chunk.host || chunk.file) continue;
+      if (chunk.address > at) hbm.discard(at, chunk.address - at);
+      at = chunk.address + chunk.size;
+    }
+    if (at < end) hbm.discard(at, end - at);
+  }
+}
+
 void DeviceMemory::free(Chunk* chunk) {
   const std::lock_guard lock(mutex_);
   unpublish(chunk);

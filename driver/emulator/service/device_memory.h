@@ -138,6 +138,9 @@ class DeviceMemory {
     const std::lock_guard lock(mutex_);
     change(of_core ? core_accounting_[core] : accounting_);
   }
+  // Gives back the pages of HBM that nobody has allocated, once they are more than `most` bytes.
+  // What they held is zeros then. Does nothing where allocations have no files of their own.
+  void drop_stray_pages(uint64_t most);
   uint64_t free_bytes(uint32_t hbm);
   uint64_t largest_free(uint32_t hbm);
   // Bytes that are not given out any more because the chip has found them bad.

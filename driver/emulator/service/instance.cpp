@@ -76,6 +76,7 @@ Instance::~Instance() {
     for (auto& device : devices_) (void)device.release();
     return;
   }
+  stray_pages_.stop();
   while (!sessions_.empty()) close(sessions_.back().get());
   // Programs that still run may reach other chips: all stop before the first chip goes.
   for (unsigned i = 0; i < devices_.size(); ++i) fabric_.detach(i);
@@ -104,6 +105,16 @@ uint64_t Instance::resident_bytes() {
   return bytes;
 }
 
+void Instance::drop_stray_pages() {
+  // Programs may have their reasons to touch a few; the host can bear as much of each chip.
+  constexpr uint64_t kMostStray = uint64_t{64} << 20;
+  for (unsigned i = 0; i < profile_.chips; ++i) {
+    // Pairs with the release in device(): the device is complete.
+    Device* const device = running_[i].load(std::memory_order_acquire);
+    if (device != nullptr) device->memory().drop_stray_pages(kMostStray);
+  }
+}
+
 int Instance::device(unsigned index, Device** device) {
   if (index >= devices_.size()) {
     return fail(-ENODEV, "an emulated %s has devices 0 to %zu, found %u", profile_.name,
@@ -116,6 +127,7 @@ int Instance::device(unsigned index, Device** device) {
     running_[index].store(built.get(), std::memory_order_release);
     devices_[index] = std::move(built);
     faults_.built(index);
+    if (files_.allowed()) stray_pages_.start([this] { drop_stray_pages(); });
   }
   *device = devices_[index].get();
   return 0;

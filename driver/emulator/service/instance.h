@@ -18,6 +18,7 @@
 #include "driver/emulator/service/client_log.h"
 #include "driver/emulator/service/device.h"
 #include "driver/emulator/service/fault_board.h"
+#include "driver/emulator/service/stray_pages.h"
 
 namespace neuron::service {
 
@@ -75,6 +76,7 @@ class Instance {
   Instance(const profiles::Profile& profile, const MemoryLimits& limits, ChipFactory factory);
   int device(unsigned index, Device** device);
   uint64_t resident_bytes();
+  void drop_stray_pages();
 
   const profiles::Profile& profile_;
   const ChipFactory factory_;
@@ -92,6 +94,7 @@ class Instance {
   // The same once they are up, for readers without the mutex.
   std::unique_ptr<std::atomic<Device*>[]> running_;
   std::vector<std::unique_ptr<Session>> sessions_;
+  StrayPages stray_pages_;
   uint64_t next_session_ = 1;
   FaultBoard faults_{*this};
 };

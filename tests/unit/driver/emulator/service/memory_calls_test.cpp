@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "driver/emulator/service/error.h"
 #include "tests/unit/driver/emulator/service/fake_chip.h"
 
@@ -167,6 +169,40 @@ TEST_F(MemoryCalls, AScrubAmongProcessesFillsWhatTheCallerHasAndNothingElse) {
   EXPECT_EQ(first_word(1), 0u);
   // And none of what nobody has is resident.
   EXPECT_LT(device().chip().hbm().resident_bytes(), uint64_t{64} << 20);
+}
+
+TEST_F(MemoryCalls, PagesThatNobodyHasAllocatedGoBackAndWhatIsAllocatedStays) {
+  instance_.reset();
+  behaviour_.hbm_bytes = uint64_t{512} << 20;
+  start("trn1.2xlarge", 0);
+  instance_->files().allow(100);
+  Session* session = nullptr;
+  ASSERT_EQ(instance_->open(0, O_RDWR, Client{301, 1000, 1}, &session), 0) << last_error();
+  __u64 handle = 0;
+  neuron_ioctl_mem_alloc_v2_mem_type64 request = {1 << 20, 0, 0, 0, 0, 0, 9, &handle, 0};
+  ASSERT_EQ(session->ioctl(NEURON_IOCTL_MEM_ALLOC_V2MT64, &request), 0) << last_error();
+  neuron_ioctl_memset64 fill = {handle, 0, 0x77, 1 << 20};
+  ASSERT_EQ(session->ioctl(NEURON_IOCTL_MEMSET64, &fill), 0) << last_error();
+  chip::Hbm& hbm = device().chip().hbm();
+  const uint64_t before = hbm.resident_bytes();
+  // What a transfer of a program to such addresses does.
+  const auto touch = [&](uint64_t first, uint64_t bytes) {
+    std::memset(hbm.direct(first, bytes), 1, bytes);
+  };
+  constexpr uint64_t kFirst = uint64_t{128} << 20, kMost = uint64_t{64} << 20;
+  touch(kFirst, kMost / 2);
+  memory().drop_stray_pages(kMost);
+  EXPECT_GE(hbm.resident_bytes(), before + kMost / 2);  // a few are nobody's concern
+  touch(kFirst, kMost + (1 << 20));
+  memory().drop_stray_pages(kMost);
+  EXPECT_LE(hbm.resident_bytes(), before);
+  std::vector<uint8_t> back(1 << 20);
+  neuron_ioctl_mem_buf_copy64 copy = {};
+  copy.mem_handle = handle;
+  copy.buffer = back.data();
+  copy.size = back.size();
+  ASSERT_EQ(session->ioctl(NEURON_IOCTL_MEM_BUF_COPY64, &copy), 0) << last_error();
+  EXPECT_EQ(back, std::vector<uint8_t>(1 << 20, 0x77));
 }
 
 TEST_F(MemoryCalls, ALimitOfTheEnvironmentIsKept) {
