@@ -25,6 +25,18 @@ constexpr double kOperations = 4.0 * kSize * (kPositions * (kPositions + 1) / 2.
 
 float value_of(uint16_t code) { return std::bit_cast<float>(uint32_t{code} << 16); }
 
+// v in the order of the packed form: positions p, p + 128 ... behind each other.
+std::vector<uint16_t> packed(const std::vector<uint16_t>& v) {
+  std::vector<uint16_t> rows;
+  for (size_t p = 0; p < NEURON_PARTITIONS; ++p) {
+    for (size_t row = p; row < kPositions; row += NEURON_PARTITIONS) {
+      const auto first = v.begin() + static_cast<ptrdiff_t>(row * kSize);
+      rows.insert(rows.end(), first, first + kSize);
+    }
+  }
+  return rows;
+}
+
 // q and k are equal, so that a query attends to its own position most and late rows are not all
 // means of noise, near 0.
 AttentionInputs inputs() {
@@ -100,7 +112,8 @@ struct Sides {
 // Writes the inputs; a sentence if that fails.
 std::string write(const Session& session, const AttentionInputs& in) {
   if (!session.error().empty()) return session.error();
-  const std::vector<uint16_t>* values[] = {&in.q, &in.k, &in.v};
+  const std::vector<uint16_t> v = packed(in.v);
+  const std::vector<uint16_t>* values[] = {&in.q, &in.k, &v};
   for (size_t i = 0; i < std::size(values); ++i) {
     if (nrt_tensor_write(session.inputs().at(i), values[i]->data(), 0,
                          values[i]->size() * sizeof(uint16_t)) != NRT_SUCCESS) {
@@ -118,9 +131,9 @@ Ratio attention() {
     ratio.error = "the peer needs AVX-512, which this processor has not";
     return ratio;
   }
-  const auto neff =
-      kernels::attention("attention", NEURON_DTYPE_BF16,
-                         {.heads = 1, .sequence = kPositions, .head_size = kSize, .causal = true});
+  const auto neff = kernels::attention(
+      "attention", NEURON_DTYPE_BF16,
+      {.heads = 1, .sequence = kPositions, .head_size = kSize, .causal = true, .packed = true});
   if (!neff) {
     ratio.error = neff.error().sentence;
     return ratio;
