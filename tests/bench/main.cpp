@@ -101,6 +101,7 @@ int main(int argc, char** argv) {
              {"softmax", one<softmax>},
              {"layernorm", one<layernorm>},
              {"gelu", one<gelu>},
+             {"attention", one<attention>},
              {"strict", strict},
              {"trace-idle", trace_idle},
              {"trace-on", trace_on},

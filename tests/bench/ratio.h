@@ -43,6 +43,7 @@ Ratio matmul_mxfp8();
 Ratio softmax();
 Ratio layernorm();
 Ratio gelu();
+Ratio attention();
 std::vector<Ratio> strict();  // one for each kernel
 Ratio launch_shared();
 Ratio launch_shared_cold();

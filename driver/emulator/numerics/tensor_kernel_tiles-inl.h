@@ -10,10 +10,12 @@
 #ifndef DRIVER_EMULATOR_NUMERICS_TENSOR_KERNEL_TILES_INL_H
 #define DRIVER_EMULATOR_NUMERICS_TENSOR_KERNEL_TILES_INL_H
 
-#include <algorithm>
+#include <emmintrin.h>
+
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+
+#include "driver/emulator/numerics/transpose.h"
 
 namespace neuron::numerics::tiles {
 
@@ -26,9 +28,13 @@ inline constexpr size_t kBlockColumns = 64;  // of the moving matrix, packed at 
 
 // Two rows of the moving matrix as one tile row: pairs of values of the same column.
 inline void interleave(const uint16_t* even, const uint16_t* odd, uint16_t* out) {
-  for (int n = 0; n < kRows; ++n) {
-    out[2 * n] = even[n];
-    out[2 * n + 1] = odd[n];
+  constexpr int kHalves = sizeof(__m128i) / sizeof(uint16_t);
+  for (int n = 0; n < kRows; n += kHalves) {
+    const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(even + n));
+    const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(odd + n));
+    auto* to = reinterpret_cast<__m128i*>(out + 2 * n);
+    _mm_storeu_si128(to, _mm_unpacklo_epi16(a, b));
+    _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(a, b));
   }
 }
 
@@ -112,17 +118,21 @@ inline void pack_moving(Row&& row, int k, int steps, size_t columns, uint16_t* p
 template <class Row>
 inline void pack_stationary(Row&& row, int k, int m, int steps, uint16_t* packed) {
   static constexpr uint16_t kZeros[kMaxColumns] = {};
+  // The pairs of a step, a row of them for two rows; a tile is a square of it, transposed.
+  alignas(64) float pairs[kRows][kMaxColumns];
   for (int step = 0; step < steps; ++step) {
     for (int pair = 0; pair < kRows; ++pair) {
       const int r = step * kDepth + 2 * pair;
       const uint16_t* even = r < k ? row(r) : kZeros;
       const uint16_t* odd = r + 1 < k ? row(r + 1) : kZeros;
       for (int column = 0; column < m; column += kRows) {
-        uint16_t pairs[kDepth];
-        interleave(even + column, odd + column, pairs);
-        uint16_t* tile = packed + (column / kRows * steps + step) * kValues + 2 * pair;
-        for (int i = 0; i < kRows; ++i) std::memcpy(tile + i * kDepth, pairs + 2 * i, 4);
+        interleave(even + column, odd + column, reinterpret_cast<uint16_t*>(pairs[pair] + column));
       }
+    }
+    for (int column = 0; column < m; column += kRows) {
+      uint16_t* tile = packed + static_cast<ptrdiff_t>(column / kRows * steps + step) * kValues;
+      transpose(pairs[0] + column, kMaxColumns, kRows, kRows, reinterpret_cast<float*>(tile),
+                kRows);
     }
   }
 }

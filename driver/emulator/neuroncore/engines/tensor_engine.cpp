@@ -7,6 +7,7 @@
 
 #include "driver/emulator/neuroncore/engines/block_loop.h"
 #include "driver/emulator/numerics/block_scaled.h"
+#include "driver/emulator/numerics/transpose.h"
 #include "driver/isa/scale_rows.h"
 #include "driver/isa/sparsity.h"
 
@@ -364,14 +365,23 @@ Fault TensorEngine::transpose(UnitContext& context, const isa::Instruction& i) {
   const unsigned rows = source.partitions();
   const unsigned columns = dst.partitions();
   auto* matrix = reinterpret_cast<std::byte*>(gathered().rows);
-  auto* line = reinterpret_cast<std::byte*>(context.scratch.a.data());
-  std::memset(line, 0, rows * slot);
+  auto* turned = reinterpret_cast<std::byte*>(gathered().result);
   for (unsigned p = 0; p < rows; ++p) source.load_raw(p, 0, columns, matrix + p * columns * bytes);
-  for (unsigned c = 0; c < columns; ++c) {
-    for (unsigned p = 0; p < rows; ++p) {
-      std::memcpy(line + p * slot, matrix + (p * columns + c) * bytes, bytes);
+  if (bytes == 4) {
+    numerics::transpose(gathered().rows, columns, rows, columns, gathered().result, rows);
+  } else if (bytes == 2) {
+    numerics::transpose(reinterpret_cast<const uint16_t*>(matrix), columns, rows, columns,
+                        reinterpret_cast<uint16_t*>(turned), rows);
+  } else {
+    std::memset(turned, 0, columns * rows * slot);
+    for (unsigned c = 0; c < columns; ++c) {
+      for (unsigned p = 0; p < rows; ++p) {
+        turned[(c * rows + p) * slot] = matrix[p * columns + c];
+      }
     }
-    dst.store_raw(c, 0, rows, line);
+  }
+  for (unsigned c = 0; c < columns; ++c) {
+    dst.store_raw(c, 0, rows, turned + c * rows * slot);
     context.memory.mark_pe(i.dst.start + c, dst.begin(), dst.end() - dst.begin(), true);
   }
   return {};

@@ -22,12 +22,12 @@ void load_columns(const OperandView& view, const Block& block, float* rows, floa
   for (unsigned r = 0; r < block.rows; ++r) {
     view.load(r, block.first, block.count, rows + r * block.count);
   }
-  numerics::transpose_words(rows, block.count, block.rows, block.count, out, kStride);
+  numerics::transpose(rows, block.count, block.rows, block.count, out, kStride);
 }
 
 void store_columns(UnitContext& context, const OperandView& view, const isa::Operand& dst,
                    const Block& block, const float* columns, float* rows) {
-  numerics::transpose_words(columns, kStride, block.count, block.rows, rows, block.count);
+  numerics::transpose(columns, kStride, block.count, block.rows, rows, block.count);
   store_block(context, view, dst, block, rows);
 }
 
@@ -87,7 +87,7 @@ Fault tensor_scalar_cumulative(UnitContext& context, const isa::Instruction& i) 
       a.load(r, block.first, block.count, s.a.data() + r * block.count);
     }
     scalar_step(context, op.op0, i.scalar0, op.rev0, block, s.a.data(), s.c.data());
-    numerics::transpose_words(s.c.data(), block.count, parts, block.count, s.d.data(), kStride);
+    numerics::transpose(s.c.data(), block.count, parts, block.count, s.d.data(), kStride);
     numerics::accumulate_columns(op.op1, s.d.data(), s.d.data(), kStride, parts, block.count, state,
                                  context.subnormals);
     store_columns(context, dst, i.dst, block, s.d.data(), s.e.data());

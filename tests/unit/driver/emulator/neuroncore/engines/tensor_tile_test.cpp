@@ -186,5 +186,38 @@ TEST_F(TensorTile, TransposesEveryTypeOfTwoAndFourBytesBitByBit) {
   }
 }
 
+// Larger than the squares that are moved at once, and no multiple of them.
+TEST_F(TensorTile, TransposesWholeSquaresAndTheirEdges) {
+  constexpr unsigned kRows = 37, kColumns = 22;
+  std::vector<uint16_t> halves(kColumns);
+  std::vector<uint32_t> words(kColumns);
+  const auto half = [](unsigned p, unsigned c) {
+    return static_cast<uint16_t>(0x8001 * p + 3 * c);
+  };
+  const auto word = [](unsigned p, unsigned c) { return 0x7F800001 * p + 0x10003 * c; };
+  const isa::Operand from16 = sbuf(kRows, 0, NEURON_DTYPE_BF16, kColumns);
+  const isa::Operand from32 = sbuf(kRows, 512, kF32, kColumns);
+  for (unsigned p = 0; p < kRows; ++p) {
+    for (unsigned c = 0; c < kColumns; ++c) {
+      halves[c] = half(p, c);
+      words[c] = word(p, c);
+    }
+    put_raw(from16, p, halves);
+    put_raw(from32, p, words);
+  }
+  const isa::Operand to16 = psum(kColumns, 0, NEURON_DTYPE_BF16, kRows);
+  const isa::Operand to32 = psum(kColumns, 512, kF32, kRows);
+  run(kPe, make(NEURON_OP_TRANSPOSE, to16, from16));
+  run(kPe, make(NEURON_OP_TRANSPOSE, to32, from32));
+  for (unsigned c = 0; c < kColumns; ++c) {
+    const auto halves_of_column = get_raw<uint16_t>(to16, c);
+    const auto words_of_column = get_raw<uint32_t>(to32, c);
+    for (unsigned p = 0; p < kRows; ++p) {
+      EXPECT_EQ(halves_of_column[p], half(p, c));
+      EXPECT_EQ(words_of_column[p], word(p, c));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace neuron::core
