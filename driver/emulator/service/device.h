@@ -75,8 +75,9 @@ class Device {
   // Takes a process's queues away from it: they point at an empty ring afterwards.
   void release_queues(uint64_t session);
   void write_sequence(const nd_register_write* writes, size_t count);
-  // Creates a notification queue for a client, or replaces one that is another process's or that is
-  // to be made anew (`force`); `mutex` is held by the caller.
+  // Creates a notification queue for a client, or replaces one that is to be made anew (`force`) or
+  // that a process has left behind; `mutex` is held by the caller. -EBUSY for that of another
+  // process that has the device open: its memory stays until the process or a reset gives it up.
   int set_notification_queue(const nd_nq_key& key, const Client& client, uint32_t size, bool host,
                              uint32_t hbm, uint32_t region, bool force, NotificationQueue** queue);
   // BAR0 offset of a core's semaphore block.
@@ -115,6 +116,10 @@ class Device {
   // Everything below is guarded by `mutex`.
   std::mutex mutex;
   nd_process_table processes{};
+  std::array<Client, ND_PROCESSES> clients{};  // who each of `processes` is
+  // Whether something belongs to another process that still has the device open. What a process
+  // has left behind is free for all, also under a pid that was given out again.
+  bool is_anothers(const Client& owner, const Client& caller);
   nd_datastore_table datastores{};
   std::array<Chunk*, ND_DATASTORES> datastore_memory{};
   std::array<std::array<QueueState, NEURON_DMA_QUEUES>, ND_MAX_DMA_ENGINES> queues{};

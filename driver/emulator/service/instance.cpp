@@ -157,7 +157,10 @@ int Instance::open(unsigned index, int flags, const Client& client, Session** se
           describe_holder(found->processes.slot[0].pid, found->processes.slot[0].who).c_str(), pid);
     }
     nd_process& process = *nd_process_find(&found->processes, pid);
-    if (process.references == 1) process.who = who;
+    if (process.references == 1) {
+      process.who = who;
+      found->clients[&process - found->processes.slot] = client;
+    }
   }
   sessions_.push_back(
       std::make_unique<Session>(*this, *found, next_session_++, client, restricted, who));

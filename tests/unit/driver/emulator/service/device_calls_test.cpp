@@ -32,7 +32,7 @@ TEST_F(DeviceCalls, AProcessWithTheNumberOfAnotherWaitsUntilThatOneIsFree) {
   EXPECT_EQ(instance_->open(0, O_RDWR, after, &second), 0) << last_error();
 }
 
-TEST_F(DeviceCalls, AProcessFindsNoQueueThatAnotherHasMade) {
+TEST_F(DeviceCalls, AProcessNeitherFindsNorReplacesAQueueThatAnotherHasMade) {
   const Client one = {301, 1000, 1}, other = {302, 1000, 2};
   Session* first = nullptr;
   Session* second = nullptr;
@@ -46,8 +46,45 @@ TEST_F(DeviceCalls, AProcessFindsNoQueueThatAnotherHasMade) {
   const uint64_t offset = init.mmap_offset;
   ASSERT_EQ(first->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V2, &init), 0);
   EXPECT_EQ(init.mmap_offset, offset);
+  // Another one gets neither it nor its place, in whatever form it asks.
+  init.mmap_offset = 0;
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V2, &init), -EBUSY);
+  EXPECT_THAT(last_error(), HasSubstr("is pid 301's, which has the device open"));
+  neuron_ioctl_notifications_init_v1 old = {};
+  old.nq_type = NQ_TYPE_NOTIFY;
+  old.size = 4096;
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V1, &old), -EBUSY);
+  neuron_ioctl_notifications_init_with_realloc_v2 anew = {};
+  anew.nq_type = NQ_TYPE_NOTIFY;
+  anew.size = 4096;
+  anew.on_host_memory = 1;
+  anew.force_alloc_mem = 1;
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_WITH_REALLOC_V2, &anew), -EBUSY);
+  void* memory = nullptr;
+  EXPECT_EQ(first->map(4096, 3, offset, &memory), 0) << last_error();
+  // Its own process replaces it, and what a process has left behind is anybody's.
+  ASSERT_EQ(first->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_WITH_REALLOC_V2, &anew), 0)
+      << last_error();
+  EXPECT_NE(anew.mmap_offset, offset);
+  ASSERT_EQ(instance_->close(first), 0);
   ASSERT_EQ(second->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V2, &init), 0) << last_error();
-  EXPECT_NE(init.mmap_offset, offset);
+  EXPECT_NE(init.mmap_offset, anew.mmap_offset);
+}
+
+TEST_F(DeviceCalls, AQueueThatAProcessHasLeftIsFreeAlsoWhenItsPidIsGivenOutAgain) {
+  const Client one = {301, 1000, 1}, again = {301, 1000, 2}, other = {302, 1000, 3};
+  Session* first = nullptr;
+  Session* second = nullptr;
+  ASSERT_EQ(instance_->open(0, O_RDWR, one, &first), 0) << last_error();
+  neuron_ioctl_notifications_init_v2 init = {};
+  init.nq_type = NQ_TYPE_NOTIFY;
+  init.size = 4096;
+  init.on_host_memory = 1;
+  ASSERT_EQ(first->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V2, &init), 0) << last_error();
+  ASSERT_EQ(instance_->close(first), 0);
+  ASSERT_EQ(instance_->open(0, O_RDWR, again, &first), 0) << last_error();
+  ASSERT_EQ(instance_->open(0, O_RDWR, other, &second), 0) << last_error();
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V2, &init), 0) << last_error();
 }
 
 TEST_F(DeviceCalls, TellsWhatItIs) {
