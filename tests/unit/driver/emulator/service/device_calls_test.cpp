@@ -87,6 +87,24 @@ TEST_F(DeviceCalls, AQueueThatAProcessHasLeftIsFreeAlsoWhenItsPidIsGivenOutAgain
   EXPECT_EQ(second->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V2, &init), 0) << last_error();
 }
 
+TEST_F(DeviceCalls, AProcessFetchesNoResultOfAnothersReset) {
+  const Client one = {301, 1000, 1}, other = {302, 1000, 2};
+  Session* first = nullptr;
+  Session* second = nullptr;
+  ASSERT_EQ(instance_->open(0, O_RDWR, one, &first), 0) << last_error();
+  ASSERT_EQ(instance_->open(0, O_RDWR, other, &second), 0) << last_error();
+  neuron_ioctl_device_reset reset = {1, 0};
+  ASSERT_EQ(first->ioctl(NEURON_IOCTL_NC_RESET, &reset), 0) << last_error();
+  ASSERT_EQ(reset.request_id, 301u);
+  neuron_ioctl_device_ready ready = {reset.request_id, 0};
+  // To the other one it is as a request that nobody has made.
+  ASSERT_EQ(second->ioctl(NEURON_IOCTL_NC_RESET_READY, &ready), 0) << last_error();
+  EXPECT_EQ(ready.result, 1);
+  ready.result = 1;
+  ASSERT_EQ(first->ioctl(NEURON_IOCTL_NC_RESET_READY, &ready), 0) << last_error();
+  EXPECT_EQ(ready.result, 0);
+}
+
 TEST_F(DeviceCalls, TellsWhatItIs) {
   neuron_ioctl_device_info info = {};
   ASSERT_EQ(session_->ioctl(NEURON_IOCTL_DEVICE_INFO, &info), 0);
