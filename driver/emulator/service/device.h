@@ -125,7 +125,8 @@ class Device {
   std::array<std::array<QueueState, NEURON_DMA_QUEUES>, ND_MAX_DMA_ENGINES> queues{};
   std::array<CoreState, ND_MAX_CORES> core_state{};
   std::map<int32_t, int> reset_results;  // by process, until NC_RESET_READY fetches it
-  std::array<bool, ND_MAX_HBMS> scrubbed{};
+  // By process, bit n: a scrub of HBM n that HBM_SCRUB_WAIT has not fetched.
+  std::map<int32_t, uint32_t> scrubbed;
   bool metrics_paused = false;
   Statistics statistics;
   // Keeps the counters of a datastore and clears it.

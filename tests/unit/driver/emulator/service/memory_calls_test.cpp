@@ -169,6 +169,25 @@ TEST_F(MemoryCalls, AScrubAmongProcessesFillsWhatTheCallerHasAndNothingElse) {
   EXPECT_LT(device().chip().hbm().resident_bytes(), uint64_t{64} << 20);
 }
 
+TEST_F(MemoryCalls, AScrubThatNobodyWaitsForHoldsUpNobodyElseAndEndsWithItsProcess) {
+  const Client one = {301, 1000, 1}, again = {301, 1000, 2}, other = {302, 1000, 3};
+  Session* first = nullptr;
+  Session* second = nullptr;
+  ASSERT_EQ(instance_->open(0, O_RDWR, one, &first), 0) << last_error();
+  ASSERT_EQ(instance_->open(0, O_RDWR, other, &second), 0) << last_error();
+  neuron_ioctl_hbm_scrub_start scrub = {};
+  neuron_ioctl_hbm_scrub_wait wait = {};
+  ASSERT_EQ(first->ioctl(NEURON_IOCTL_HBM_SCRUB_START, &scrub), 0) << last_error();
+  EXPECT_EQ(first->ioctl(NEURON_IOCTL_HBM_SCRUB_START, &scrub), -EPERM);
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_HBM_SCRUB_WAIT, &wait), -EPERM);
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_HBM_SCRUB_START, &scrub), 0) << last_error();
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_HBM_SCRUB_WAIT, &wait), 0) << last_error();
+  ASSERT_EQ(instance_->close(first), 0);
+  ASSERT_EQ(instance_->open(0, O_RDWR, again, &first), 0) << last_error();
+  EXPECT_EQ(first->ioctl(NEURON_IOCTL_HBM_SCRUB_WAIT, &wait), -EPERM);
+  EXPECT_EQ(first->ioctl(NEURON_IOCTL_HBM_SCRUB_START, &scrub), 0) << last_error();
+}
+
 TEST_F(MemoryCalls, ALimitOfTheEnvironmentIsKept) {
   instance_.reset();
   start("trn1.2xlarge", uint64_t{64} << 20);
