@@ -39,6 +39,7 @@ using ChipFactory = std::function<std::unique_ptr<chip::Chip>(
 // One DMA queue as user space set it up.
 struct QueueState {
   uint64_t owner = 0;  // session, 0: nobody
+  Client client{};     // of that session
   nd_queue_ring tx{};
   nd_queue_ring rx{};
   uint32_t tx_completed = 0;  // software completion indexes
