@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/service/device.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cinttypes>
 #include <cstring>
@@ -178,6 +180,18 @@ void Device::release_queues(uint64_t session) {
       state = {};
     }
   }
+}
+
+bool Device::has_place_for(const Client& client) const {
+  const uint32_t taken = nd_process_count(&processes);
+  if (taken + kPlacesForOthers < ND_PROCESSES || client.process == 0 ||
+      client.user == ::geteuid()) {
+    return true;
+  }
+  for (uint32_t i = 0; i < ND_PROCESSES; ++i) {
+    if (processes.slot[i].pid != 0 && clients[i].user == client.user) return false;
+  }
+  return true;  // if any is left: the table says that
 }
 
 bool Device::is_anothers(const Client& owner, const Client& caller) {

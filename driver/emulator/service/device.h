@@ -118,6 +118,11 @@ class Device {
   std::mutex mutex;
   nd_process_table processes{};
   std::array<Client, ND_PROCESSES> clients{};  // who each of `processes` is
+  // Places that are kept for users who have none yet: whoever forks does not shut everybody out.
+  // Twelve are left for one user, and no device has more than eight cores. The user whose process
+  // holds the devices may have all: on a machine of one user there is nobody to keep places for.
+  static constexpr uint32_t kPlacesForOthers = 4;
+  bool has_place_for(const Client& client) const;
   // Whether something belongs to another process that still has the device open. What a process
   // has left behind is free for all, also under a pid that was given out again.
   bool is_anothers(const Client& owner, const Client& caller);

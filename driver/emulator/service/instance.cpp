@@ -148,6 +148,15 @@ int Instance::open(unsigned index, int flags, const Client& client, Session** se
   const nd_holder who = holder_of(pid);
   if (!restricted) {
     const std::lock_guard tables(found->mutex);
+    if (!nd_process_find(&found->processes, pid) && !found->has_place_for(client)) {
+      return fail(
+          -EBUSY,
+          "device %u: %u of its %u places for processes are taken, some by user %u, and the "
+          "last %u are kept for users who have none; pid %d must wait for a process of its "
+          "user to end",
+          index, nd_process_count(&found->processes), ND_PROCESSES, client.user,
+          Device::kPlacesForOthers, pid);
+    }
     if (nd_process_attach(&found->processes, pid) != 0) {
       return fail(
           -EBUSY,

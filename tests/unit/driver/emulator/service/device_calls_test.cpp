@@ -105,6 +105,45 @@ TEST_F(DeviceCalls, AProcessFetchesNoResultOfAnothersReset) {
   EXPECT_EQ(ready.result, 0);
 }
 
+TEST_F(DeviceCalls, TheLastPlacesAreForUsersWhoHaveNone) {
+  ASSERT_EQ(instance_->close(session_), 0);
+  const uint32_t user = ::geteuid() + 1;
+  std::vector<Session*> sessions;
+  const auto open = [&](int32_t pid, uint32_t of) {
+    Session* session = nullptr;
+    const int error = instance_->open(0, O_RDWR, {pid, of, static_cast<uint64_t>(pid)}, &session);
+    if (error == 0) sessions.push_back(session);
+    return error;
+  };
+  for (int32_t pid = 301; pid <= 312; ++pid) ASSERT_EQ(open(pid, user), 0) << last_error();
+  EXPECT_EQ(open(313, user), -EBUSY);
+  EXPECT_THAT(last_error(), HasSubstr("the last 4 are kept for users who have none"));
+  EXPECT_EQ(open(312, user), 0) << last_error();  // a second descriptor takes no place
+  // Datastores go with places: one each.
+  for (Session* session : sessions) {
+    neuron_ioctl_neuron_ds_info own = {};
+    EXPECT_EQ(session->ioctl(NEURON_IOCTL_ACQUIRE_NEURON_DS, &own), 0) << last_error();
+  }
+  for (int32_t n = 1; n <= 4; ++n) ASSERT_EQ(open(400 + n, user + n), 0) << last_error();
+  neuron_ioctl_neuron_ds_info own = {};
+  EXPECT_EQ(sessions.back()->ioctl(NEURON_IOCTL_ACQUIRE_NEURON_DS, &own), 0) << last_error();
+  EXPECT_EQ(open(405, user + 5), -EBUSY);
+  EXPECT_THAT(last_error(), HasSubstr("16 processes have it open already"));
+  // With one place fewer taken, it is still only for one who has none.
+  ASSERT_EQ(instance_->close(sessions.front()), 0);
+  EXPECT_EQ(open(401 + 10, user + 1), -EBUSY);
+  EXPECT_EQ(open(405, user + 5), 0) << last_error();
+}
+
+TEST_F(DeviceCalls, TheUserOfTheDaemonMayHaveAllPlaces) {
+  ASSERT_EQ(instance_->close(session_), 0);
+  for (int32_t pid = 301; pid <= 316; ++pid) {
+    Session* session = nullptr;
+    const Client client = {pid, ::geteuid(), static_cast<uint64_t>(pid)};
+    EXPECT_EQ(instance_->open(0, O_RDWR, client, &session), 0) << last_error();
+  }
+}
+
 TEST_F(DeviceCalls, TellsWhatItIs) {
   neuron_ioctl_device_info info = {};
   ASSERT_EQ(session_->ioctl(NEURON_IOCTL_DEVICE_INFO, &info), 0);
