@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/service/device.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cinttypes>
 #include <cstring>
@@ -180,12 +182,38 @@ void Device::release_queues(uint64_t session) {
   }
 }
 
+bool Device::has_place_for(const Client& client) const {
+  const uint32_t taken = nd_process_count(&processes);
+  if (taken + kPlacesForOthers < ND_PROCESSES || client.process == 0 ||
+      client.user == ::geteuid()) {
+    return true;
+  }
+  for (uint32_t i = 0; i < ND_PROCESSES; ++i) {
+    if (processes.slot[i].pid != 0 && clients[i].user == client.user) return false;
+  }
+  return true;  // if any is left: the table says that
+}
+
+bool Device::is_anothers(const Client& owner, const Client& caller) {
+  if (caller.process == 0 || owner.process == caller.process) return false;
+  const nd_process* process = owner.pid == 0 ? nullptr : nd_process_find(&processes, owner.pid);
+  return process && clients[process - processes.slot].process == owner.process;
+}
+
 int Device::set_notification_queue(const nd_nq_key& key, const Client& client, uint32_t size,
                                    bool host, uint32_t hbm, uint32_t region, bool force,
                                    NotificationQueue** queue) {
   auto& table = key.topsp ? topsp_queues_[key.device] : core_queues_[key.device];
   NotificationQueue& found = table[nd_nq_slot(&key)];
   *queue = &found;
+  if (found.memory && is_anothers(found.memory->client, client)) {
+    return fail(
+        -EBUSY,
+        "device %u: notification queue of type %u, index %u on %s %u is pid %d's, which has "
+        "the device open; end that process, or reset the core",
+        index_, key.type, key.index, key.topsp ? "CC core" : "core", key.device,
+        found.memory->client.pid);
+  }
   if (found.memory && !force && serves(*found.memory, client)) return 0;
   AllocateRequest request;
   request.client = client;

@@ -39,6 +39,7 @@ using ChipFactory = std::function<std::unique_ptr<chip::Chip>(
 // One DMA queue as user space set it up.
 struct QueueState {
   uint64_t owner = 0;  // session, 0: nobody
+  Client client{};     // of that session
   nd_queue_ring tx{};
   nd_queue_ring rx{};
   uint32_t tx_completed = 0;  // software completion indexes
@@ -75,8 +76,9 @@ class Device {
   // Takes a process's queues away from it: they point at an empty ring afterwards.
   void release_queues(uint64_t session);
   void write_sequence(const nd_register_write* writes, size_t count);
-  // Creates a notification queue for a client, or replaces one that is another process's or that is
-  // to be made anew (`force`); `mutex` is held by the caller.
+  // Creates a notification queue for a client, or replaces one that is to be made anew (`force`) or
+  // that a process has left behind; `mutex` is held by the caller. -EBUSY for that of another
+  // process that has the device open: its memory stays until the process or a reset gives it up.
   int set_notification_queue(const nd_nq_key& key, const Client& client, uint32_t size, bool host,
                              uint32_t hbm, uint32_t region, bool force, NotificationQueue** queue);
   // BAR0 offset of a core's semaphore block.
@@ -115,12 +117,22 @@ class Device {
   // Everything below is guarded by `mutex`.
   std::mutex mutex;
   nd_process_table processes{};
+  std::array<Client, ND_PROCESSES> clients{};  // who each of `processes` is
+  // Places that are kept for users who have none yet: whoever forks does not shut everybody out.
+  // Twelve are left for one user, and no device has more than eight cores. The user whose process
+  // holds the devices may have all: on a machine of one user there is nobody to keep places for.
+  static constexpr uint32_t kPlacesForOthers = 4;
+  bool has_place_for(const Client& client) const;
+  // Whether something belongs to another process that still has the device open. What a process
+  // has left behind is free for all, also under a pid that was given out again.
+  bool is_anothers(const Client& owner, const Client& caller);
   nd_datastore_table datastores{};
   std::array<Chunk*, ND_DATASTORES> datastore_memory{};
   std::array<std::array<QueueState, NEURON_DMA_QUEUES>, ND_MAX_DMA_ENGINES> queues{};
   std::array<CoreState, ND_MAX_CORES> core_state{};
   std::map<int32_t, int> reset_results;  // by process, until NC_RESET_READY fetches it
-  std::array<bool, ND_MAX_HBMS> scrubbed{};
+  // By process, bit n: a scrub of HBM n that HBM_SCRUB_WAIT has not fetched.
+  std::map<int32_t, uint32_t> scrubbed;
   bool metrics_paused = false;
   Statistics statistics;
   // Keeps the counters of a datastore and clears it.

@@ -67,6 +67,14 @@ int DeviceMemory::start() {
 }
 
 int DeviceMemory::insert_handle(Chunk& chunk) {
+  const bool shared = chunk.charged.process != 0;
+  if (shared && !handle_shares_->has_share(chunk.charged)) {
+    return fail(-ENOENT,
+                "device %u: user %u has %zu of %zu memory handles, of which %zu are given out, and "
+                "the rest is for others; free some",
+                device_, chunk.charged.user, handle_shares_->taken_by_user(chunk.charged),
+                handle_shares_->room(), handle_shares_->taken());
+  }
   if (nd_handles_full(&handles_)) {
     auto level = std::make_unique<nd_handle_entry[]>(ND_HANDLES_PER_LEVEL);
     if (nd_handles_add_level(&handles_, level.get()) != 0) {
@@ -75,7 +83,17 @@ int DeviceMemory::insert_handle(Chunk& chunk) {
     }
     levels_.push_back(std::move(level));
   }
-  return nd_handles_insert(&handles_, &chunk, &chunk.handle);
+  if (shared) handle_shares_->take(chunk.charged);
+  const int error = nd_handles_insert(&handles_, &chunk, &chunk.handle);
+  if (error && shared) handle_shares_->give_back(chunk.charged);
+  return error;
+}
+
+void DeviceMemory::remove_handle(Chunk& chunk) {
+  if (chunk.handle == 0) return;
+  nd_handles_remove(&handles_, chunk.handle);
+  chunk.handle = 0;
+  if (chunk.charged.process != 0) handle_shares_->give_back(chunk.charged);
 }
 
 int DeviceMemory::allocate_host(const AllocateRequest& request, Chunk& chunk) {
@@ -227,8 +245,7 @@ uint64_t DeviceMemory::retired_bytes(uint32_t hbm) {
 }
 
 void DeviceMemory::unpublish(Chunk* chunk) {
-  if (chunk->handle) nd_handles_remove(&handles_, chunk->handle);
-  chunk->handle = 0;
+  remove_handle(*chunk);
   chunk->freed = true;
   nd_account_free(&accounting_, chunk->category, chunk->host, chunk->size);
   nd_account_free(&core_accounting_[chunk->core], chunk->category, chunk->host, chunk->size);

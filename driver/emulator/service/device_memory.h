@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -27,6 +28,7 @@
 #include "driver/emulator/service/io_space.h"
 #include "driver/emulator/service/memory_budget.h"
 #include "driver/emulator/service/memory_files.h"
+#include "driver/emulator/service/shares.h"
 #include "uapi/neuron_shared.h"
 
 namespace neuron::service {
@@ -149,12 +151,15 @@ class DeviceMemory {
   void usage(int32_t pid, uint64_t* host, uint64_t* device);
   unsigned stacks() const { return static_cast<unsigned>(hbm_.size()); }
   unsigned device() const { return device_; }
+  // From now on processes share `most` handles. While they have none.
+  void allow_handles(size_t most) { handle_shares_.emplace(most); }
 
  private:
   friend class Pin;
   int allocate_host(const AllocateRequest& request, Chunk& chunk);
   int allocate_hbm(const AllocateRequest& request, Chunk& chunk);
   int insert_handle(Chunk& chunk);
+  void remove_handle(Chunk& chunk);
   void retire_bad_pages();
   void unpublish(Chunk* chunk);  // takes the chunk out of all tables
   HostArena& arena_of(bool own) { return own ? own_ : arena_; }
@@ -178,6 +183,8 @@ class DeviceMemory {
   NodeStore nodes_;
   std::vector<nd_hbm> hbm_;
   nd_handle_table handles_;
+  // Of processes; the devices' own process may have all.
+  std::optional<Shares> handle_shares_{ND_HANDLE_LEVELS * ND_HANDLES_PER_LEVEL - 1};
   std::vector<std::unique_ptr<nd_handle_entry[]>> levels_;
   std::map<uint64_t, std::unique_ptr<Chunk>> chunks_;  // live, by address
   nd_accounting accounting_{};

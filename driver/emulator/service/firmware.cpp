@@ -21,10 +21,8 @@ constexpr uint32_t kMetricBuffer = 0x100;
 constexpr size_t kMetricBytes = 128;
 constexpr size_t kRequestHeader = 8;
 constexpr size_t kResponseHeader = 4;
-constexpr uint8_t kCommandReadRegisters = 1;
 constexpr uint8_t kCommandPostMetric = 2;
 constexpr uint8_t kCommandPowerProfile = 3;
-constexpr size_t kMaxRegisters = 100;
 
 void pause() { base::sleep_for(std::chrono::milliseconds(1)); }
 
@@ -124,15 +122,6 @@ int Firmware::request(uint8_t command, std::span<const std::byte> payload,
   }
   if (!answer.empty()) std::memcpy(answer.data(), response_->data + kResponseHeader, answer.size());
   return 0;
-}
-
-int Firmware::read_registers(std::span<const uint64_t> addresses, uint32_t* values) {
-  if (addresses.empty() || addresses.size() > kMaxRegisters) {
-    return fail(-EINVAL, "device %u: 1 to %zu registers can be read at once, found %zu", device_,
-                kMaxRegisters, addresses.size());
-  }
-  return request(kCommandReadRegisters, std::as_bytes(addresses),
-                 std::as_writable_bytes(std::span(values, addresses.size())));
 }
 
 int Firmware::set_power_profile(uint8_t profile) {

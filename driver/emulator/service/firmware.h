@@ -28,8 +28,6 @@ class Firmware {
   int routing_id(uint32_t* id);
   // Bit n of the map = core n, with its CC cores.
   int reset(uint32_t core_map);
-  // Up to 100 registers by device address.
-  int read_registers(std::span<const uint64_t> addresses, uint32_t* values);
   // At most 128 bytes.
   int post_metric(std::span<const std::byte> record);
   // Only chips with power profiles (nd_chip) take it.

@@ -160,6 +160,15 @@ int Instance::open(unsigned index, int flags, const Client& client, Session** se
   const nd_holder who = holder_of(pid);
   if (!restricted) {
     const std::lock_guard tables(found->mutex);
+    if (!nd_process_find(&found->processes, pid) && !found->has_place_for(client)) {
+      return fail(
+          -EBUSY,
+          "device %u: %u of its %u places for processes are taken, some by user %u, and the "
+          "last %u are kept for users who have none; pid %d must wait for a process of its "
+          "user to end",
+          index, nd_process_count(&found->processes), ND_PROCESSES, client.user,
+          Device::kPlacesForOthers, pid);
+    }
     if (nd_process_attach(&found->processes, pid) != 0) {
       return fail(
           -EBUSY,
@@ -169,7 +178,10 @@ int Instance::open(unsigned index, int flags, const Client& client, Session** se
           describe_holder(found->processes.slot[0].pid, found->processes.slot[0].who).c_str(), pid);
     }
     nd_process& process = *nd_process_find(&found->processes, pid);
-    if (process.references == 1) process.who = who;
+    if (process.references == 1) {
+      process.who = who;
+      found->clients[&process - found->processes.slot] = client;
+    }
   }
   sessions_.push_back(
       std::make_unique<Session>(*this, *found, next_session_++, client, restricted, who));

@@ -93,6 +93,18 @@ int queue_ring(Session& session, uint64_t handle, uint32_t count, const char* na
   return 0;
 }
 
+// A queue in use by another process is neither taken over, nor rung or acknowledged. With the lock
+// of the device's tables.
+int check_queue_owner(Session& session, uint32_t engine, uint32_t queue) {
+  Device& device = session.device();
+  const QueueState& state = device.queues[engine][queue];
+  if (state.owner == 0 || !device.is_anothers(state.client, session.client())) return 0;
+  return fail(-EBUSY,
+              "device %u engine %u queue %u is set up by pid %d, which has the device open; use "
+              "another queue, end that process, or reset its core",
+              session.device_index(), engine, queue, state.client.pid);
+}
+
 int queue_init(Session& session, neuron_ioctl_dma_queue_init& request) {
   Device& device = session.device();
   if (request.rxc_handle) {
@@ -117,8 +129,9 @@ int queue_init(Session& session, neuron_ioctl_dma_queue_init& request) {
   const size_t count =
       nd_queue_init_sequence(&device.layout(), request.eng_id, request.qid, &tx, &rx, writes);
   const std::lock_guard lock(device.mutex);
+  if (int error = check_queue_owner(session, request.eng_id, request.qid)) return error;
   device.write_sequence(writes, count);
-  device.queues[request.eng_id][request.qid] = {session.id(), tx, rx, 0, 0};
+  device.queues[request.eng_id][request.qid] = {session.id(), session.client(), tx, rx, 0, 0};
   return 0;
 }
 
@@ -144,6 +157,7 @@ int queue_start(Session& session, neuron_ioctl_dma_queue_copy_start& request) {
       return fail(-EINVAL, "device %u engine %u queue %u has no rings; call DMA_QUEUE_INIT first",
                   session.device_index(), request.eng_id, request.qid);
     }
+    if (int error = check_queue_owner(session, request.eng_id, request.qid)) return error;
     if (request.tx_desc_count > state.tx.count || request.rx_desc_count > state.rx.count) {
       return fail(-EPERM,
                   "device %u engine %u queue %u: %u and %u descriptors exceed its rings of %u and "
@@ -170,6 +184,7 @@ int queue_start(Session& session, neuron_ioctl_dma_queue_copy_start& request) {
 int queue_acknowledge(Session& session, neuron_ioctl_dma_ack_completed& request) {
   Device& device = session.device();
   const std::lock_guard lock(device.mutex);
+  if (int error = check_queue_owner(session, request.eng_id, request.qid)) return error;
   QueueState& state = device.queues[request.eng_id][request.qid];
   if (state.tx.count) {
     state.tx_completed =

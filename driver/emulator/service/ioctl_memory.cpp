@@ -179,17 +179,19 @@ int scrub_start(Session& session, neuron_ioctl_hbm_scrub_start& scrub) {
   }
   {
     const std::lock_guard lock(device.mutex);
-    if (device.scrubbed[scrub.hbm_index]) {
+    // A process's scrub fills what is its own: that of another one is no reason to wait.
+    uint32_t& scrubbed = device.scrubbed[session.pid()];
+    if (scrubbed >> scrub.hbm_index & 1) {
       return fail(-EPERM, "device %u: HBM %u is being scrubbed; call HBM_SCRUB_WAIT first",
                   session.device_index(), scrub.hbm_index);
     }
-    device.scrubbed[scrub.hbm_index] = true;
+    scrubbed |= 1u << scrub.hbm_index;
   }
   const int error =
       session.client().process == 0 ? scrub_whole(session, scrub) : scrub_own(session, scrub);
   if (error) {
     const std::lock_guard lock(device.mutex);
-    device.scrubbed[scrub.hbm_index] = false;
+    device.scrubbed[session.pid()] &= ~(1u << scrub.hbm_index);
   }
   return error;
 }
@@ -198,10 +200,12 @@ int scrub_wait(Session& session, neuron_ioctl_hbm_scrub_wait& scrub) {
   const uint32_t hbm = scrub.hbm_index;
   Device& device = session.device();
   const std::lock_guard lock(device.mutex);
-  if (hbm >= device.memory().stacks() || !device.scrubbed[hbm]) {
+  const auto found = device.scrubbed.find(session.pid());
+  if (hbm >= device.memory().stacks() || found == device.scrubbed.end() ||
+      !(found->second >> hbm & 1)) {
     return fail(-EPERM, "device %u: no scrub of HBM %u was started", session.device_index(), hbm);
   }
-  device.scrubbed[hbm] = false;
+  found->second &= ~(1u << hbm);
   return 0;
 }
 

@@ -377,6 +377,7 @@ void Session::release() {
           device_.release_datastore(slot);
         }
         device_.reset_results.erase(pid());
+        device_.scrubbed.erase(pid());
       }
     }
     device_.memory().release_session(id_);

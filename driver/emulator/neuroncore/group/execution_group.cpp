@@ -233,7 +233,8 @@ void ExecutionGroup::reset() {
   if (gate_.inside()) return control_.reset_core(false);
   // What the core does at this moment is lost in any case.
   halt();
-  if (!gate_.enter()) return;
+  // Also for somebody who goes away meanwhile: a core that stays halted is nobody's.
+  if (!gate_.enter(HostGate::Visit::kInAnyCase)) return;
   gate_.drain_mail();
   control_.reset_core(false);
   state_.halted.store(false, std::memory_order_relaxed);
@@ -244,7 +245,7 @@ void ExecutionGroup::reset() {
 void ExecutionGroup::reset_cc(unsigned k) {
   if (k >= state_.cc_count) return;
   if (gate_.inside()) return control_.reset_cc(k);
-  if (!gate_.enter()) return;
+  if (!gate_.enter(HostGate::Visit::kInAnyCase)) return;
   gate_.drain_mail();
   control_.reset_cc(k);
   gate_.leave();

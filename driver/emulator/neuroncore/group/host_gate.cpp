@@ -9,6 +9,7 @@
 #include <climits>
 #include <utility>
 
+#include "driver/base/abandonment.h"
 #include "driver/base/backoff.h"
 #include "driver/emulator/chip/chip_faults.h"
 
@@ -17,6 +18,8 @@ namespace {
 
 // How often the runner yields for a visitor to take the lock.
 constexpr unsigned kHandOverYields = 100'000;
+// How long a visitor waits until it looks whether it is still waited for.
+constexpr std::chrono::milliseconds kVisitorLooks{20};
 
 }  // namespace
 
@@ -185,10 +188,16 @@ void HostGate::end_visit() {
 }
 
 // The runner lets a visitor in after its event; the bound covers a host that is stopped meanwhile.
-bool HostGate::enter() {
+bool HostGate::enter(Visit visit) {
   if (run_lock_.try_lock()) return true;
   begin_visit();
-  const bool locked = run_lock_.try_lock_for(kVisitorPatience);
+  const auto deadline = std::chrono::steady_clock::now() + kVisitorPatience;
+  bool locked = false;
+  for (auto now = deadline - kVisitorPatience; !locked && now < deadline;
+       now = std::chrono::steady_clock::now()) {
+    if (visit == Visit::kForSomebody && base::Abandonment::seen()) break;
+    locked = run_lock_.try_lock_until(std::min(deadline, now + kVisitorLooks));
+  }
   end_visit();
   if (!locked) settle();
   return locked;

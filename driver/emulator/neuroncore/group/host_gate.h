@@ -9,7 +9,8 @@
 // other. A runner whose group only another group can wake is a *sleeper*: it sleeps until a write
 // arrives.
 // Callers: any thread. Borrows the GuardedCore, which outlives it. Fails: enter() and read() give
-// false when the runner has not paused for kVisitorPatience.
+// false when the runner has not paused for kVisitorPatience, and enter() also as soon as nobody
+// waits any more for what the visitor does.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_HOST_GATE_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_HOST_GATE_H
 
@@ -93,8 +94,10 @@ class HostGate {
   }
   // Control registers. Any thread, the runner included.
   bool read(uint64_t offset, std::span<std::byte> out);
-  // Waits for the end of the runner's event and holds the core until leave().
-  bool enter();
+  // Waits for the end of the runner's event and holds the core until leave(). A visit for somebody
+  // who has gone away is given up, unless it has to be made in any case.
+  enum class Visit : uint8_t { kForSomebody, kInAnyCase };
+  bool enter(Visit visit = Visit::kForSomebody);
   bool try_enter() { return run_lock_.try_lock(); }
   void leave();
   // By the holder: applies what waits in the mailbox.

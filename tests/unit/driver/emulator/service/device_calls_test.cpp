@@ -32,7 +32,7 @@ TEST_F(DeviceCalls, AProcessWithTheNumberOfAnotherWaitsUntilThatOneIsFree) {
   EXPECT_EQ(instance_->open(0, O_RDWR, after, &second), 0) << last_error();
 }
 
-TEST_F(DeviceCalls, AProcessFindsNoQueueThatAnotherHasMade) {
+TEST_F(DeviceCalls, AProcessNeitherFindsNorReplacesAQueueThatAnotherHasMade) {
   const Client one = {301, 1000, 1}, other = {302, 1000, 2};
   Session* first = nullptr;
   Session* second = nullptr;
@@ -46,8 +46,102 @@ TEST_F(DeviceCalls, AProcessFindsNoQueueThatAnotherHasMade) {
   const uint64_t offset = init.mmap_offset;
   ASSERT_EQ(first->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V2, &init), 0);
   EXPECT_EQ(init.mmap_offset, offset);
+  // Another one gets neither it nor its place, in whatever form it asks.
+  init.mmap_offset = 0;
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V2, &init), -EBUSY);
+  EXPECT_THAT(last_error(), HasSubstr("is pid 301's, which has the device open"));
+  neuron_ioctl_notifications_init_v1 old = {};
+  old.nq_type = NQ_TYPE_NOTIFY;
+  old.size = 4096;
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V1, &old), -EBUSY);
+  neuron_ioctl_notifications_init_with_realloc_v2 anew = {};
+  anew.nq_type = NQ_TYPE_NOTIFY;
+  anew.size = 4096;
+  anew.on_host_memory = 1;
+  anew.force_alloc_mem = 1;
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_WITH_REALLOC_V2, &anew), -EBUSY);
+  void* memory = nullptr;
+  EXPECT_EQ(first->map(4096, 3, offset, &memory), 0) << last_error();
+  // Its own process replaces it, and what a process has left behind is anybody's.
+  ASSERT_EQ(first->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_WITH_REALLOC_V2, &anew), 0)
+      << last_error();
+  EXPECT_NE(anew.mmap_offset, offset);
+  ASSERT_EQ(instance_->close(first), 0);
   ASSERT_EQ(second->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V2, &init), 0) << last_error();
-  EXPECT_NE(init.mmap_offset, offset);
+  EXPECT_NE(init.mmap_offset, anew.mmap_offset);
+}
+
+TEST_F(DeviceCalls, AQueueThatAProcessHasLeftIsFreeAlsoWhenItsPidIsGivenOutAgain) {
+  const Client one = {301, 1000, 1}, again = {301, 1000, 2}, other = {302, 1000, 3};
+  Session* first = nullptr;
+  Session* second = nullptr;
+  ASSERT_EQ(instance_->open(0, O_RDWR, one, &first), 0) << last_error();
+  neuron_ioctl_notifications_init_v2 init = {};
+  init.nq_type = NQ_TYPE_NOTIFY;
+  init.size = 4096;
+  init.on_host_memory = 1;
+  ASSERT_EQ(first->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V2, &init), 0) << last_error();
+  ASSERT_EQ(instance_->close(first), 0);
+  ASSERT_EQ(instance_->open(0, O_RDWR, again, &first), 0) << last_error();
+  ASSERT_EQ(instance_->open(0, O_RDWR, other, &second), 0) << last_error();
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V2, &init), 0) << last_error();
+}
+
+TEST_F(DeviceCalls, AProcessFetchesNoResultOfAnothersReset) {
+  const Client one = {301, 1000, 1}, other = {302, 1000, 2};
+  Session* first = nullptr;
+  Session* second = nullptr;
+  ASSERT_EQ(instance_->open(0, O_RDWR, one, &first), 0) << last_error();
+  ASSERT_EQ(instance_->open(0, O_RDWR, other, &second), 0) << last_error();
+  neuron_ioctl_device_reset reset = {1, 0};
+  ASSERT_EQ(first->ioctl(NEURON_IOCTL_NC_RESET, &reset), 0) << last_error();
+  ASSERT_EQ(reset.request_id, 301u);
+  neuron_ioctl_device_ready ready = {reset.request_id, 0};
+  // To the other one it is as a request that nobody has made.
+  ASSERT_EQ(second->ioctl(NEURON_IOCTL_NC_RESET_READY, &ready), 0) << last_error();
+  EXPECT_EQ(ready.result, 1);
+  ready.result = 1;
+  ASSERT_EQ(first->ioctl(NEURON_IOCTL_NC_RESET_READY, &ready), 0) << last_error();
+  EXPECT_EQ(ready.result, 0);
+}
+
+TEST_F(DeviceCalls, TheLastPlacesAreForUsersWhoHaveNone) {
+  ASSERT_EQ(instance_->close(session_), 0);
+  const uint32_t user = ::geteuid() + 1;
+  std::vector<Session*> sessions;
+  const auto open = [&](int32_t pid, uint32_t of) {
+    Session* session = nullptr;
+    const int error = instance_->open(0, O_RDWR, {pid, of, static_cast<uint64_t>(pid)}, &session);
+    if (error == 0) sessions.push_back(session);
+    return error;
+  };
+  for (int32_t pid = 301; pid <= 312; ++pid) ASSERT_EQ(open(pid, user), 0) << last_error();
+  EXPECT_EQ(open(313, user), -EBUSY);
+  EXPECT_THAT(last_error(), HasSubstr("the last 4 are kept for users who have none"));
+  EXPECT_EQ(open(312, user), 0) << last_error();  // a second descriptor takes no place
+  // Datastores go with places: one each.
+  for (Session* session : sessions) {
+    neuron_ioctl_neuron_ds_info own = {};
+    EXPECT_EQ(session->ioctl(NEURON_IOCTL_ACQUIRE_NEURON_DS, &own), 0) << last_error();
+  }
+  for (int32_t n = 1; n <= 4; ++n) ASSERT_EQ(open(400 + n, user + n), 0) << last_error();
+  neuron_ioctl_neuron_ds_info own = {};
+  EXPECT_EQ(sessions.back()->ioctl(NEURON_IOCTL_ACQUIRE_NEURON_DS, &own), 0) << last_error();
+  EXPECT_EQ(open(405, user + 5), -EBUSY);
+  EXPECT_THAT(last_error(), HasSubstr("16 processes have it open already"));
+  // With one place fewer taken, it is still only for one who has none.
+  ASSERT_EQ(instance_->close(sessions.front()), 0);
+  EXPECT_EQ(open(401 + 10, user + 1), -EBUSY);
+  EXPECT_EQ(open(405, user + 5), 0) << last_error();
+}
+
+TEST_F(DeviceCalls, TheUserOfTheDaemonMayHaveAllPlaces) {
+  ASSERT_EQ(instance_->close(session_), 0);
+  for (int32_t pid = 301; pid <= 316; ++pid) {
+    Session* session = nullptr;
+    const Client client = {pid, ::geteuid(), static_cast<uint64_t>(pid)};
+    EXPECT_EQ(instance_->open(0, O_RDWR, client, &session), 0) << last_error();
+  }
 }
 
 TEST_F(DeviceCalls, TellsWhatItIs) {

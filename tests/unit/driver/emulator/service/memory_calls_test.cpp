@@ -205,6 +205,65 @@ TEST_F(MemoryCalls, PagesThatNobodyHasAllocatedGoBackAndWhatIsAllocatedStays) {
   EXPECT_EQ(back, std::vector<uint8_t>(1 << 20, 0x77));
 }
 
+TEST_F(MemoryCalls, AScrubThatNobodyWaitsForHoldsUpNobodyElseAndEndsWithItsProcess) {
+  const Client one = {301, 1000, 1}, again = {301, 1000, 2}, other = {302, 1000, 3};
+  Session* first = nullptr;
+  Session* second = nullptr;
+  ASSERT_EQ(instance_->open(0, O_RDWR, one, &first), 0) << last_error();
+  ASSERT_EQ(instance_->open(0, O_RDWR, other, &second), 0) << last_error();
+  neuron_ioctl_hbm_scrub_start scrub = {};
+  neuron_ioctl_hbm_scrub_wait wait = {};
+  ASSERT_EQ(first->ioctl(NEURON_IOCTL_HBM_SCRUB_START, &scrub), 0) << last_error();
+  EXPECT_EQ(first->ioctl(NEURON_IOCTL_HBM_SCRUB_START, &scrub), -EPERM);
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_HBM_SCRUB_WAIT, &wait), -EPERM);
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_HBM_SCRUB_START, &scrub), 0) << last_error();
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_HBM_SCRUB_WAIT, &wait), 0) << last_error();
+  ASSERT_EQ(instance_->close(first), 0);
+  ASSERT_EQ(instance_->open(0, O_RDWR, again, &first), 0) << last_error();
+  EXPECT_EQ(first->ioctl(NEURON_IOCTL_HBM_SCRUB_WAIT, &wait), -EPERM);
+  EXPECT_EQ(first->ioctl(NEURON_IOCTL_HBM_SCRUB_START, &scrub), 0) << last_error();
+}
+
+TEST_F(MemoryCalls, HandlesAreLeftForOtherUsersHoweverManyOneTakes) {
+  memory().allow_handles(64);
+  const auto take_all = [&](int32_t pid, uint32_t user) {
+    Session* session = nullptr;
+    const Client client = {pid, user, static_cast<uint64_t>(pid)};
+    EXPECT_EQ(instance_->open(0, O_RDWR, client, &session), 0) << last_error();
+    int taken = 0;
+    for (int error = 0; taken < 100; ++taken) {
+      __u64 handle = 0;
+      neuron_ioctl_mem_alloc_v2_mem_type64 request = {4096, 0, 0, 0, 0, 0, 9, &handle, 0};
+      error = session->ioctl(NEURON_IOCTL_MEM_ALLOC_V2MT64, &request);
+      if (error == 0) continue;
+      EXPECT_EQ(error, -ENOENT);
+      EXPECT_THAT(last_error(), HasSubstr("the rest is for others; free some"));
+      break;
+    }
+    return taken;
+  };
+  // However many processes a user has.
+  int of_one = 0;
+  for (int32_t pid = 301; pid < 306; ++pid) of_one += take_all(pid, 1000);
+  EXPECT_GE(of_one, 24);
+  EXPECT_LE(of_one, 32);
+  EXPECT_GE(take_all(401, 1001), 8);
+  EXPECT_GE(take_all(501, 1002), 4);
+  // The process that the devices are in has no share.
+  for (int i = 0; i < 100; ++i) EXPECT_NE(allocate(4096), 0u);
+}
+
+TEST_F(MemoryCalls, HandlesThatAProcessHadAreItsUsersAgain) {
+  memory().allow_handles(16);
+  for (int32_t round = 0; round < 4; ++round) {
+    Session* session = nullptr;
+    const Client client = {301, 1000, static_cast<uint64_t>(round) + 1};
+    ASSERT_EQ(instance_->open(0, O_RDWR, client, &session), 0) << last_error();
+    for (int i = 0; i < 4; ++i) ASSERT_NE(allocate(4096, false, 9, 0, session), 0u) << round;
+    ASSERT_EQ(instance_->close(session), 0);
+  }
+}
+
 TEST_F(MemoryCalls, ALimitOfTheEnvironmentIsKept) {
   instance_.reset();
   start("trn1.2xlarge", uint64_t{64} << 20);

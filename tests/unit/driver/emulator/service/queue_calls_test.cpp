@@ -125,6 +125,45 @@ TEST_F(QueueCalls, StateShowsWhatTheRegistersHold) {
   EXPECT_EQ(device().queues[5][4].tx_completed, 4u);
 }
 
+TEST_F(QueueCalls, AQueueOfAProcessThatLivesIsNoOthers) {
+  const Client one = {301, 1000, 1}, other = {302, 1000, 2};
+  Session *first = nullptr, *same = nullptr, *second = nullptr;
+  ASSERT_EQ(instance_->open(0, O_RDWR, one, &first), 0) << last_error();
+  ASSERT_EQ(instance_->open(0, O_RDWR, one, &same), 0) << last_error();
+  ASSERT_EQ(instance_->open(0, O_RDWR, other, &second), 0) << last_error();
+  const uint64_t rings[2] = {allocate(4096, true, 17, 0, first),
+                             allocate(4096, true, 17, 0, second)};
+  neuron_ioctl_dma_queue_init mine = {7, 3, 64, 64, rings[0], rings[0], 0, 0};
+  ASSERT_EQ(first->ioctl(NEURON_IOCTL_DMA_QUEUE_INIT, &mine), 0) << last_error();
+  ASSERT_EQ(same->ioctl(NEURON_IOCTL_DMA_QUEUE_INIT, &mine), 0) << last_error();
+  neuron_ioctl_dma_queue_init theirs = {7, 3, 64, 64, rings[1], rings[1], 0, 0};
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_DMA_QUEUE_INIT, &theirs), -EBUSY);
+  EXPECT_THAT(last_error(), HasSubstr("engine 7 queue 3 is set up by pid 301"));
+  auto batch = std::make_unique<neuron_ioctl_dma_queue_init_batch>();
+  std::memset(batch.get(), 0, sizeof(*batch));
+  batch->count = 1;
+  batch->entries[0] = theirs;
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_DMA_QUEUE_INIT_BATCH, batch.get()), -EBUSY);
+  // Nor does it take the rings away, start them, or say that it has seen what they have done.
+  neuron_ioctl_dma_queue_init nothing = {7, 3, 0, 0, 0, 0, 0, 0};
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_DMA_QUEUE_INIT, &nothing), -EBUSY);
+  neuron_ioctl_dma_queue_copy_start start = {7, 3, 1, 1};
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_DMA_QUEUE_COPY_START, &start), -EBUSY);
+  neuron_ioctl_dma_ack_completed seen = {7, 3, 1};
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_DMA_ACK_COMPLETED, &seen), -EBUSY);
+  neuron_ioctl_dma_queue_release release = {};
+  release.eng_id = 7;
+  release.qid = 3;
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_DMA_QUEUE_RELEASE, &release), 0);
+  EXPECT_EQ(device().queues[7][3].tx.count, 64u);
+  EXPECT_EQ(device().queues[7][3].tx_completed, 0u);
+  EXPECT_EQ(behaviour_.ring_id_errors, 0u);
+  // When the process has gone, it is free.
+  ASSERT_EQ(instance_->close(first), 0);
+  ASSERT_EQ(instance_->close(same), 0);
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_DMA_QUEUE_INIT, &theirs), 0) << last_error();
+}
+
 TEST_F(QueueCalls, ClosingPointsTheQueuesOfTheSessionAtAnEmptyRing) {
   Session* other = open(0, O_RDWR, 200);
   const uint64_t ring = allocate(4096, true, 17, 0, other);

@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
+#include <mutex>
+
 #include "driver/emulator/neuroncore/chip_factory.h"
 #include "driver/emulator/service/error.h"
 #include "tests/unit/driver/emulator/service/fake_chip.h"
@@ -101,7 +105,7 @@ TEST_P(RealChip, BytesReachTheStateBufferAndAHoleIsAnError) {
   EXPECT_EQ(buffer_copy(handle, bytes.data(), 4096, 0, true), 0) << last_error();
 }
 
-TEST_P(RealChip, FirmwareReadsRegistersThroughItsMailbox) {
+TEST_P(RealChip, HardwareCountersAreRegistersAndTheFirmwareTakesMetrics) {
   neuron_ioctl_semaphore semaphore = {0, 40, 77};
   ASSERT_EQ(session_->ioctl(NEURON_IOCTL_SEMAPHORE_WRITE, &semaphore), 0);
   __u64 address = GetParam().windows[0] + 0x2701000 + 40 * 4;
@@ -109,11 +113,52 @@ TEST_P(RealChip, FirmwareReadsRegistersThroughItsMailbox) {
   neuron_ioctl_read_hw_counters counters = {&address, &value, 1};
   ASSERT_EQ(session_->ioctl(NEURON_IOCTL_READ_HW_COUNTERS, &counters), 0) << last_error();
   EXPECT_EQ(value, 77u);
+  counters.count = 101;
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_READ_HW_COUNTERS, &counters), -EINVAL);
+  counters.count = 0;
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_READ_HW_COUNTERS, &counters), -EINVAL);
   uint32_t record[8] = {1, 2, 3};
   neuron_ioctl_post_metric metric = {record, 32};
   EXPECT_EQ(session_->ioctl(NEURON_IOCTL_POST_METRIC, &metric), 0) << last_error();
   metric.data_size = 129;
   EXPECT_EQ(session_->ioctl(NEURON_IOCTL_POST_METRIC, &metric), -E2BIG);
+}
+
+TEST_P(RealChip, HardwareCountersAreReadNeitherFromMemoryNorFromOtherChips) {
+  const uint64_t window = GetParam().windows[1];
+  const uint64_t refused[] = {info(allocate(4096)).pa,
+                              info(allocate(4096, false, 9, GetParam().other_hbm)).pa,
+                              info(allocate(4096, true, 2)).pa,
+                              window,              // the state buffer
+                              window + 0x2000000,  // PSUM
+                              window + 0x2701002,  // no word
+                              ~uint64_t{0}};
+  for (const uint64_t address : refused) {
+    // None is read if one of them is refused.
+    __u64 addresses[2] = {window + 0x2701000, address};
+    __u32 values[2] = {0xABCD, 0xABCD};
+    neuron_ioctl_read_hw_counters counters = {addresses, values, 2};
+    EXPECT_EQ(session_->ioctl(NEURON_IOCTL_READ_HW_COUNTERS, &counters), -EINVAL)
+        << std::hex << address;
+    EXPECT_THAT(last_error(), HasSubstr("is no register of this device"));
+    EXPECT_EQ(values[0], 0xABCDu);
+  }
+}
+
+// A register of a core that computes is waited for. The lock of the firmware, which resets need,
+// is not held meanwhile: with it taken, counters are read all the same.
+TEST_P(RealChip, HardwareCountersKeepNoResetWaiting) {
+  std::unique_lock reset(device().firmware_mutex());
+  __u64 address = GetParam().windows[0] + 0x2701000;
+  __u32 value = 1;
+  neuron_ioctl_read_hw_counters counters = {&address, &value, 1};
+  auto answer = std::async(std::launch::async, [&] {
+    return session_->ioctl(NEURON_IOCTL_READ_HW_COUNTERS, &counters);
+  });
+  EXPECT_EQ(answer.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  reset.unlock();
+  EXPECT_EQ(answer.get(), 0);
+  EXPECT_EQ(value, 0u);
 }
 
 TEST_P(RealChip, AResetClearsSemaphoresAndCopiesWorkAfterwards) {
