@@ -3,6 +3,7 @@
 // counts, branches, functions, what happens once; and memory at places that the program chose.
 #include <gmock/gmock.h>
 
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -223,6 +224,34 @@ TEST(BuilderFlow, CallsFunctionsThatMoveData) {
     const std::vector<float> got = floats(model.read("y"));
     for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], values[i] * factor) << wanted;
   }
+}
+
+// Seven functions inside of each other, and eight loops across two of them: what engines keep.
+TEST(BuilderFlow, NestsCallsAndLoopsAsDeepAsEnginesKeep) {
+  Program program("deep");
+  const Buffer y = program.output("y", kF32, {32, 8});
+  const Tile sum = program.sbuf("sum", 32, 8, kF32);
+  ControlFlow control = program.control();
+  const std::function<void(uint32_t, const std::function<void()>&)> nest =
+      [&](uint32_t loops, const std::function<void()>& body) {
+        if (loops == 0) return body();
+        program.loop(2, [&] { nest(loops - 1, body); });
+      };
+  Function last = control.function("f1", [&] {
+    nest(4,
+         [&] { program.tensor_scalar(Engine::kDve, sum.all(), sum.all(), NEURON_ALU_ADD, 1.0F); });
+  });
+  for (uint32_t i = 2; i <= 7; ++i) {
+    last = control.function("f" + std::to_string(i),
+                            [&] { nest(i == 5 ? 2 : 0, [&] { control.call(last); }); });
+  }
+  program.memset(Engine::kDve, sum.all(), 0);
+  nest(2, [&] { control.call(last); });
+  program.dma(Engine::kSp, y.all(), sum.all());
+  DeviceModel model(program.build());
+  ASSERT_TRUE(model.usable());
+  ASSERT_TRUE(model.execute());
+  EXPECT_EQ(floats(model.read("y")), std::vector<float>(256, 256.0F));
 }
 
 // The innermost loop is one more index where it holds other blocks.

@@ -354,7 +354,7 @@ void Placement::place_function(Node& function) {
 void Placement::settle(Item& item, uint32_t loop) {
   for (auto* regions : {&item.reads, &item.writes}) {
     for (Region& region : *regions) {
-      if (loop != 0) region.motions.add({loop, region.advance});
+      if (loop != 0) region.motions.add({loop, 0, region.advance});
       if (!region.motions.fits()) moves_too_often();
       region.advance = 0;
       reach(region);
@@ -383,7 +383,7 @@ void Placement::keep_transfer(Item& item, uint32_t loop) {
   Transfer& transfer = parts_.transfers[static_cast<size_t>(item.step.transfer)];
   const auto move = [&](BufferAccess& side) {
     if (loop == 0) return;
-    side.motions.add({loop, side.advance});
+    side.motions.add({loop, 0, side.advance});
     if (!side.motions.fits()) moves_too_often();
     side.advance = 0;
   };
