@@ -233,12 +233,18 @@ void Placement::repeat(Node& loop) {
   std::vector<Item*> body;
   std::array<bool, NEURON_CORE_ENGINES> engines{};
   size_t transfers = 0;
+  // It is placed as two rounds, too, of which the second never happens: where its accesses would
+  // move to, there may be no memory.
+  const bool stays = counted && indexes_[block.count].most <= 1;
   for (Node& node : loop.body) {
     body.push_back(&node.item);
     engines[node.item.engine] = true;
     transfers += node.item.moves ? 1 : 0;
     for (auto* regions : {&node.item.reads, &node.item.writes}) {
-      for (Region& region : *regions) reach(region);
+      for (Region& region : *regions) {
+        if (stays) region.advance = 0;
+        reach(region);
+      }
     }
   }
   // Behind a loop whose rounds the device knows nobody could say how far its counts are.
