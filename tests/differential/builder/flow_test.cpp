@@ -3,6 +3,7 @@
 // counts, branches, functions, what happens once; and memory at places that the program chose.
 #include <gmock/gmock.h>
 
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -223,6 +224,64 @@ TEST(BuilderFlow, CallsFunctionsThatMoveData) {
     const std::vector<float> got = floats(model.read("y"));
     for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], values[i] * factor) << wanted;
   }
+}
+
+// Accesses that would move in front of the memory in a second round, which never happens: what
+// reads a tile still waits for what writes it, in the loop and behind it.
+TEST(BuilderFlow, OrdersACountedLoopOfOneRoundThatMovesBackwards) {
+  Program program("backwards");
+  const Buffer rounds = program.input("rounds", kU32, {1});
+  const Buffer y = program.output("y", kF32, {32, 512});
+  const Tile first = program.tile_at(NEURON_SPACE_SBUF, "first", 0, 0, 32, 512, kF32);
+  const Tile second = program.tile_at(NEURON_SPACE_SBUF, "second", 0, 4096, 32, 512, kF32);
+  const Tile word = program.sbuf("word", 1, 1, kU32);
+  program.dma(Engine::kSp, word.all(), rounds.broadcast(1));
+  program.memset(Engine::kPool, first.all(), std::bit_cast<uint32_t>(1.0F));
+  program.memset(Engine::kPool, second.all(), std::bit_cast<uint32_t>(2.0F));
+  ControlFlow control = program.control();
+  const Index count = control.number("count", 1);
+  control.load(count, word.all());
+  control.loop(count, [&](Index round) {
+    const auto back = [&](const Tile& tile) { return tile.all().advancing(-512, round); };
+    program.tensor_scalar(Engine::kPool, back(first), first.all(), NEURON_ALU_ADD, 10.0F);
+    program.tensor_scalar(Engine::kDve, second.all(), back(first), NEURON_ALU_MUL, 3.0F);
+    program.activate(back(first), NEURON_ACT_COPY, second.all());
+  });
+  program.dma(Engine::kSp, y.all(), first.all());
+  DeviceModel model(program.build());
+  ASSERT_TRUE(model.usable());
+  for (uint32_t happens : {0U, 1U}) {
+    ASSERT_TRUE(execute_with(model, "rounds", happens));
+    EXPECT_EQ(floats(model.read("y")), std::vector<float>(32 * 512, happens ? 33.0F : 1.0F));
+  }
+}
+
+// Seven functions inside of each other, and eight loops across two of them: what engines keep.
+TEST(BuilderFlow, NestsCallsAndLoopsAsDeepAsEnginesKeep) {
+  Program program("deep");
+  const Buffer y = program.output("y", kF32, {32, 8});
+  const Tile sum = program.sbuf("sum", 32, 8, kF32);
+  ControlFlow control = program.control();
+  const std::function<void(uint32_t, const std::function<void()>&)> nest =
+      [&](uint32_t loops, const std::function<void()>& body) {
+        if (loops == 0) return body();
+        program.loop(2, [&] { nest(loops - 1, body); });
+      };
+  Function last = control.function("f1", [&] {
+    nest(4,
+         [&] { program.tensor_scalar(Engine::kDve, sum.all(), sum.all(), NEURON_ALU_ADD, 1.0F); });
+  });
+  for (uint32_t i = 2; i <= 7; ++i) {
+    last = control.function("f" + std::to_string(i),
+                            [&] { nest(i == 5 ? 2 : 0, [&] { control.call(last); }); });
+  }
+  program.memset(Engine::kDve, sum.all(), 0);
+  nest(2, [&] { control.call(last); });
+  program.dma(Engine::kSp, y.all(), sum.all());
+  DeviceModel model(program.build());
+  ASSERT_TRUE(model.usable());
+  ASSERT_TRUE(model.execute());
+  EXPECT_EQ(floats(model.read("y")), std::vector<float>(256, 256.0F));
 }
 
 // The innermost loop is one more index where it holds other blocks.

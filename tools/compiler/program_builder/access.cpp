@@ -12,7 +12,7 @@ void Motions::add(Motion motion) {
   const auto end = list_.begin() + count_;
   const auto place =
       std::find_if(list_.begin(), end, [&](const Motion& m) { return m.index >= motion.index; });
-  if (place != end && place->index == motion.index) {
+  if (place != end && place->index == motion.index && place->program == motion.program) {
     place->bytes += motion.bytes;
     if (place->bytes == 0) remove(motion.index);
     return;
@@ -124,7 +124,7 @@ TileAccess TileAccess::advancing(int64_t elements) const {
 
 TileAccess TileAccess::advancing(int64_t elements, Index index) const {
   TileAccess part = *this;
-  part.motions.add({index.number, elements * isa::dtype_bytes(dtype)});
+  part.motions.add({index.number, index.program, elements * isa::dtype_bytes(dtype)});
   return part;
 }
 
@@ -199,7 +199,7 @@ BufferAccess BufferAccess::advancing(int64_t distance) const {
 
 BufferAccess BufferAccess::advancing(int64_t distance, Index index) const {
   BufferAccess access = *this;
-  access.motions.add({index.number, distance});
+  access.motions.add({index.number, index.program, distance});
   return access;
 }
 

@@ -26,12 +26,14 @@ namespace neuron::builder {
 // ControlFlow declared. A default-constructed one is absent.
 struct Index {
   uint32_t number = 0;
+  uint32_t program = 0;  // That made it: Schedule::id()
   bool present() const { return number != 0; }
 };
 
 // How far an access lies behind its first place: `bytes` for each unit of the index.
 struct Motion {
   uint32_t index = 0;
+  uint32_t program = 0;  // Of the index, until the access is part of a program
   int64_t bytes = 0;
   bool operator==(const Motion&) const = default;
 };

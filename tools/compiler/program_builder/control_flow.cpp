@@ -79,21 +79,20 @@ Function ControlFlow::function(const std::string& name, const Body& body) {
   schedule_.begin(std::move(node));
   body();
   schedule_.end();
-  return {number};
+  return {number, schedule_.id()};
 }
 
 void ControlFlow::call(Function function) {
   if (!schedule_.open()) return;
-  if (!function.present()) {
+  schedule_.journal().next_operation();
+  if (function.present() && function.program != schedule_.id()) {
     schedule_.journal().fail(
-        runtime::fail(NRT_INVALID, "a function that was never made is called"));
+        runtime::fail(NRT_INVALID,
+                      "a function of another program is called; call what function() of this "
+                      "program returned"));
     return;
   }
-  schedule_.journal().next_operation();
-  Node node;
-  node.kind = Node::Kind::kCall;
-  node.block.function = function.number;
-  schedule_.add(std::move(node));
+  schedule_.call(function.number);
 }
 
 void ControlFlow::once(const Body& body) {
@@ -127,10 +126,10 @@ Index ControlFlow::number(const std::string& name, uint32_t most) {
 bool ControlFlow::assignable(Index to) {
   if (!schedule_.open()) return false;
   schedule_.journal().next_operation();
-  if (to.number != 0 && to.number < schedule_.indexes().size() && !schedule_.index(to).is_loop) {
-    return true;
-  }
-  schedule_.journal().fail(runtime::fail(NRT_INVALID, "a value is given to what is no number"));
+  if (!schedule_.made(to)) return false;
+  if (!schedule_.index(to).is_loop) return true;
+  schedule_.journal().fail(
+      runtime::fail(NRT_INVALID, "a value is given to the round of a loop, which is no number"));
   return false;
 }
 
@@ -154,8 +153,8 @@ void ControlFlow::on_all(const isa::Instruction& instruction, std::array<uint32_
 
 void ControlFlow::set(Index to, uint32_t value) {
   if (!assignable(to)) return;
-  IndexInfo& info = schedule_.index(to);
-  info.set = true;
+  const IndexInfo& info = schedule_.index(to);
+  schedule_.give_value(to);
   isa::Instruction move;
   move.opcode = NEURON_OP_MOV;
   move.scalar0 = immediate(std::min(value, info.most));
@@ -164,7 +163,7 @@ void ControlFlow::set(Index to, uint32_t value) {
 
 void ControlFlow::clamp(Index number) {
   const uint32_t most = schedule_.index(number).most;
-  schedule_.index(number).set = true;
+  schedule_.give_value(number);
   if (most == UINT32_MAX) return;
   isa::Instruction least;
   least.opcode = NEURON_OP_ALU;
@@ -184,6 +183,23 @@ Index ControlFlow::in_register(Index value) {
   return zero;
 }
 
+bool ControlFlow::fits(Index to, Index a, uint8_t op, uint32_t most_of_b) {
+  const uint64_t most = schedule_.index(a).most;
+  uint64_t largest = 0;
+  if (op == NEURON_ALU_ADD) largest = most + most_of_b;
+  if (op == NEURON_ALU_MUL) largest = most * most_of_b;
+  // Engines shift by 32 and more to 0.
+  if (op == NEURON_ALU_SHL) largest = most << std::min(most_of_b, 31U);
+  const IndexInfo& result = schedule_.index(to);
+  if (largest <= UINT32_MAX || result.most == UINT32_MAX) return true;
+  schedule_.journal().fail(runtime::fail(
+      NRT_INVALID,
+      "number \"{}\" is at most {}, but {} may give up to {}, of which engines keep 32 bits; "
+      "declare smaller largest values of the operands",
+      result.name, result.most, isa::alu_name(op), largest));
+  return false;
+}
+
 void ControlFlow::set(Index to, Index a, uint8_t op, uint32_t b) {
   if (!assignable(to) || !schedule_.check(a)) return;
   a = in_register(a);
@@ -194,6 +210,7 @@ void ControlFlow::set(Index to, Index a, uint8_t op, uint32_t b) {
         runtime::fail(NRT_INVALID, "numbers have no operation {} with {}", isa::alu_name(op), b));
     return;
   }
+  if (!fits(to, a, op, op == NEURON_ALU_SHL && b >= 32 ? 0 : b)) return;
   isa::Instruction compute;
   compute.opcode = NEURON_OP_ALU;
   compute.flow.alu = op;
@@ -213,6 +230,7 @@ void ControlFlow::set(Index to, Index a, uint8_t op, Index b) {
         runtime::fail(NRT_INVALID, "numbers have no operation {}", isa::alu_name(op)));
     return;
   }
+  if (!fits(to, a, op, schedule_.index(b).most)) return;
   isa::Instruction compute;
   compute.opcode = NEURON_OP_ALU;
   compute.flow.alu = op;

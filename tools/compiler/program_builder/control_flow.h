@@ -5,7 +5,11 @@
 //
 // A number (an Index) is the same on all engines: each has it in a register. It is unsigned, and
 // never above the largest value that it was declared with: larger results become that value. So
-// what moves with a number stays in its memory.
+// what moves with a number stays in its memory. A sum, product or shift that could need more than
+// 32 bits is refused, unless its number may have all values of 32 bits: then those bits are what is
+// kept. A difference below 0 counts as a large result. A divisor of 0 stops the program.
+// A number must have a value on all ways that lead to its use: given in only one body of a branch,
+// or in a loop that may have no round, it has none behind them.
 // A body is called once, when it is written. Engines meet in front of a block (a loop around other
 // blocks, a loop that a number counts, a branch, a function) and at its end, where all work is
 // complete. Transfers whose addresses or counts the device decides are generated (dma_generate and
@@ -37,6 +41,7 @@ enum class Compare : uint8_t {
 // What ControlFlow::function made; absent by default.
 struct Function {
   uint32_t number = 0;
+  uint32_t program = 0;  // That made it: Schedule::id()
   bool present() const { return number != 0; }
 };
 
@@ -57,7 +62,8 @@ class ControlFlow {
             const Body& otherwise = {});
   // A body that call() executes, as often as it is called: in loops, in branches, in functions that
   // are made later. Made outside of all of them, before the first call. Its accesses move with
-  // numbers and with loops of its own.
+  // numbers and with loops of its own. Engines keep 8 loops around each other, those around the
+  // call included, and 7 calls.
   Function function(const std::string& name, const Body& body);
   void call(Function function);
   // The body happens in the first execution after the model was loaded, or after its core executed
@@ -70,7 +76,8 @@ class ControlFlow {
   // A number, without a value yet. At most `most`.
   Index number(const std::string& name, uint32_t most);
   void set(Index to, uint32_t value);
-  // to = a op b. op: NEURON_ALU_ADD, SUB, MUL, DIV, MOD, MIN, MAX, AND, OR, XOR, SHL, SHR_LOGICAL.
+  // to = a op b, as said above. op: NEURON_ALU_ADD, SUB, MUL, DIV, MOD, MIN, MAX, AND, OR, XOR,
+  // SHL, SHR_LOGICAL.
   void set(Index to, Index a, uint8_t op, uint32_t b);
   void set(Index to, Index a, uint8_t op, Index b);
   // From one word of 32 bits in SBUF, or in a constant or temporary.
@@ -93,6 +100,8 @@ class ControlFlow {
   void on_all(const isa::Instruction& instruction, std::array<uint32_t, 3> registers,
               const Word& word);
   void clamp(Index number);
+  // False, with an error, if a result of more than 32 bits would be cut to its lowest ones.
+  bool fits(Index to, Index a, uint8_t op, uint32_t most_of_b);
   void load(Index to, const Word& word);
   void store(const Word& word, Index from);
   bool assignable(Index to);

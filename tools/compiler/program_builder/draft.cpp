@@ -79,7 +79,7 @@ bool Draft::usable(const TileAccess& access) {
 void Draft::move_with(const TileAccess& access, uint8_t item, uint8_t number) {
   if (access.advance != 0) advances.push_back({item, number, access.advance});
   for (const Motion& motion : access.motions) {
-    advances.push_back({item, number, motion.bytes, 0, motion.index});
+    advances.push_back({item, number, motion.bytes, 0, motion.index, motion.program});
   }
 }
 

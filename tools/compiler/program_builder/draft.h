@@ -44,9 +44,10 @@ Region region_of(const BufferAccess& access);
 struct Advance {
   uint8_t item = NEURON_BIND_BASE;
   uint8_t operand = 0;
-  int64_t bytes = 0;   // With each round, or for each unit of the index
-  int64_t first = 0;   // In the first round, or where the index is 0
-  uint32_t index = 0;  // 0: the innermost loop
+  int64_t bytes = 0;     // With each round, or for each unit of the index
+  int64_t first = 0;     // In the first round, or where the index is 0
+  uint32_t index = 0;    // 0: the innermost loop
+  uint32_t program = 0;  // As in Motion
 };
 
 struct Draft {

@@ -30,6 +30,17 @@ std::optional<BufferAccess> Program::on_chip_side(const TileAccess& access) {
                        "transfers reach SBUF only; copy the PSUM tile to SBUF with an engine"));
     return std::nullopt;
   }
+  if (!schedule_.check(access.motions)) return std::nullopt;
+  const auto [below, above] = schedule_.reach(access.advance, access.motions);
+  const int64_t first = static_cast<int64_t>(access.first_byte()) + below;
+  const int64_t end = static_cast<int64_t>(access.end_byte()) + above;
+  if (first < 0 || end > int64_t{limits_.sbuf_partition_bytes}) {
+    fail(runtime::fail(NRT_INVALID,
+                       "a transfer moves with loops or numbers to bytes {} to {} of a partition of "
+                       "SBUF, which has {}",
+                       first, end, limits_.sbuf_partition_bytes));
+    return std::nullopt;
+  }
   const uint64_t element = isa::dtype_bytes(access.dtype);
   BufferAccess side;
   side.buffer = Transfer::kOnChip;
@@ -75,15 +86,16 @@ bool Program::check_buffer_side(const BufferAccess& access, bool write) {
     fail(runtime::fail(NRT_INVALID, "an access moves with more than {} indexes", Motions::kMost));
     return false;
   }
-  Region reached = region_of(access).spanning(schedule_.rounds());
-  const auto [below, above] = schedule_.reach(access.motions);
-  reached.first += static_cast<uint64_t>(below);
-  reached.end += static_cast<uint64_t>(above);
-  if (static_cast<int64_t>(reached.first) < 0 || reached.end > info.bytes || access.bytes() == 0) {
+  if (!schedule_.check(access.motions)) return false;
+  const Region region = region_of(access);
+  const auto [below, above] = schedule_.reach(access.advance, access.motions);
+  const int64_t first = static_cast<int64_t>(region.first) + below;
+  const int64_t end = static_cast<int64_t>(region.end) + above;
+  if (first < 0 || end > static_cast<int64_t>(info.bytes) || access.bytes() == 0) {
     fail(runtime::fail(NRT_INVALID,
                        "a transfer reaches bytes {} to {} of buffer \"{}\", which "
                        "has {}",
-                       static_cast<int64_t>(reached.first), reached.end, info.name, info.bytes));
+                       first, end, info.name, info.bytes));
     return false;
   }
   if (write && (info.kind == BufferKind::kInput || info.kind == BufferKind::kConstant)) {
@@ -167,6 +179,16 @@ namespace {
 
 constexpr uint16_t kAllDmaEngines = 0xFFFF;
 
+// An instruction has 32 bits for the size and the step of a dimension.
+bool fit_dimensions(const BufferAccess& access) {
+  bool fit = access.size[0] / isa::dtype_bytes(access.dtype) <= UINT32_MAX;
+  for (uint32_t d = 1; d < access.ndim; ++d) {
+    fit = fit && access.size[d] <= UINT32_MAX && access.step[d] >= INT32_MIN &&
+          access.step[d] <= INT32_MAX;
+  }
+  return fit;
+}
+
 std::array<isa::DmaDimension, 4> dimensions_of(const BufferAccess& access) {
   const uint64_t element = isa::dtype_bytes(access.dtype);
   std::array<isa::DmaDimension, 4> dimensions{};
@@ -200,6 +222,9 @@ void Program::generated(Draft draft, std::vector<AddressField> addresses) {
   draft.i.dma.signal = true;
   if (!draft.wrong.empty()) fail(runtime::fail(NRT_INVALID, "{}", draft.wrong));
   if (!schedule_.open() || !check_instruction(draft.engine, draft.i)) return;
+  // What moves in dma_generate is no operand, but an address.
+  const bool moves_operands = draft.i.opcode != NEURON_OP_DMA_GENERATE && !draft.advances.empty();
+  if (moves_operands && !check_reach(draft)) return;
   Schedule::Item item;
   item.engine = draft.engine;
   item.step.instruction = draft.i;
@@ -236,6 +261,13 @@ void Program::dma_generate(const Side& to, const Side& from, uint8_t operation, 
   const auto target = memory_side(to, true);
   const auto source = memory_side(from, false);
   if (!target || !source) return;
+  if (!fit_dimensions(*target) || !fit_dimensions(*source)) {
+    fail(runtime::fail(NRT_INVALID,
+                       "a generated transfer has a dimension of more than {} elements, or of "
+                       "elements more than {} bytes apart; use several",
+                       UINT32_MAX, INT32_MAX));
+    return;
+  }
   Draft draft(NEURON_OP_DMA_GENERATE, NEURON_ENGINE_POOL);
   draft.i.generate.to_dims = dimensions_of(*target);
   draft.i.generate.from_dims = dimensions_of(*source);
@@ -249,26 +281,48 @@ void Program::dma_generate(const Side& to, const Side& from, uint8_t operation, 
   std::vector<AddressField> addresses = {
       {NEURON_DMA_GENERATE_TO, target->buffer, target->offset},
       {NEURON_DMA_GENERATE_FROM, source->buffer, source->offset}};
+  std::array<std::vector<uint64_t>, 2> distances;
   for (uint8_t side = 0; side < 2; ++side) {
     const BufferAccess& access = side == 0 ? *target : *source;
-    std::vector<Motion> motions{{0, access.advance}};
+    std::vector<Motion> motions{{.bytes = access.advance}};
     motions.insert(motions.end(), access.motions.begin(), access.motions.end());
     for (const Motion& motion : motions) {
       if (motion.bytes == 0) continue;
-      if (motion.index != 0 && !schedule_.check({motion.index})) return;
-      Advance advance{NEURON_BIND_BASE, side, motion.bytes, 0, motion.index};
+      Advance advance{NEURON_BIND_BASE, side, motion.bytes, 0, motion.index, motion.program};
       // A register is added as an unsigned number, so an access that moves backwards starts from
       // its last address and the register counts down.
+      const uint32_t most =
+          motion.index != 0 ? schedule_.indexes()[motion.index].most : schedule_.rounds() - 1;
+      const int64_t far = Schedule::distance(motion.bytes, most);
+      distances[side].push_back(static_cast<uint64_t>(std::abs(far)));
       if (motion.bytes < 0 && (motion.index != 0 || schedule_.in_loop())) {
-        const int64_t most = motion.index != 0 ? int64_t{schedule_.indexes()[motion.index].most}
-                                               : int64_t{schedule_.rounds()} - 1;
-        advance.first = -motion.bytes * most;
+        advance.first = -far;
         addresses[side].offset -= static_cast<uint64_t>(advance.first);
       }
       draft.advances.push_back(advance);
     }
   }
+  if (!check_distances(distances)) return;
   generated(std::move(draft), std::move(addresses));
+}
+
+// The registers that are added to an address have 32 bits. Where there are more of them than an
+// instruction binds, their sum has one, too.
+bool Program::check_distances(const std::array<std::vector<uint64_t>, 2>& distances) {
+  const bool summed = distances[0].size() + distances[1].size() >
+                      std::tuple_size_v<decltype(isa::Instruction::bind)>;
+  for (const std::vector<uint64_t>& side : distances) {
+    uint64_t largest = 0;
+    for (uint64_t far : side) largest = summed ? largest + far : std::max(largest, far);
+    if (largest <= UINT32_MAX) continue;
+    fail(
+        runtime::fail(NRT_INVALID,
+                      "a generated transfer moves by up to {} bytes with loops or numbers; engines "
+                      "add at most {} to an address",
+                      largest, UINT32_MAX));
+    return false;
+  }
+  return true;
 }
 
 namespace {
@@ -289,6 +343,18 @@ void fill_indirect(Draft& draft, const Buffer& rows, uint8_t on_chip_type, bool 
 
 }  // namespace
 
+bool Program::check_indirect(const Buffer& rows) {
+  const uint64_t row_bytes = rows.columns * isa::dtype_bytes(rows.dtype);
+  if (rows.rows > UINT32_MAX || row_bytes > UINT32_MAX) {
+    fail(runtime::fail(NRT_INVALID,
+                       "an indirect transfer names a buffer of {} rows of {} bytes; an instruction "
+                       "takes at most {} of both",
+                       rows.rows, row_bytes, UINT32_MAX));
+    return false;
+  }
+  return true;
+}
+
 void Program::dma_gather(const TileAccess& to, const Buffer& rows, const TileAccess& index,
                          const IndirectOptions& options) {
   schedule_.journal().next_operation();
@@ -298,6 +364,7 @@ void Program::dma_gather(const TileAccess& to, const Buffer& rows, const TileAcc
   fill_indirect(draft, rows, to.dtype, true, options);
   draft.reads.push_back(region_of(rows.all()));
   if (options.accumulate || options.skip) draft.also_reads(to);
+  if (!check_indirect(rows)) return;
   generated(std::move(draft), {{NEURON_DMA_INDIRECT_BASE, rows.index, options.first}});
 }
 
@@ -311,6 +378,7 @@ void Program::dma_scatter(const Buffer& rows, const TileAccess& index, const Til
   draft.also_reads(from);
   fill_indirect(draft, rows, from.dtype, false, options);
   draft.writes.push_back(region_of(rows.all()));
+  if (!check_indirect(rows)) return;
   generated(std::move(draft), {{NEURON_DMA_INDIRECT_BASE, rows.index, options.first}});
 }
 

@@ -233,12 +233,18 @@ void Placement::repeat(Node& loop) {
   std::vector<Item*> body;
   std::array<bool, NEURON_CORE_ENGINES> engines{};
   size_t transfers = 0;
+  // It is placed as two rounds, too, of which the second never happens: where its accesses would
+  // move to, there may be no memory.
+  const bool stays = counted && indexes_[block.count].most <= 1;
   for (Node& node : loop.body) {
     body.push_back(&node.item);
     engines[node.item.engine] = true;
     transfers += node.item.moves ? 1 : 0;
     for (auto* regions : {&node.item.reads, &node.item.writes}) {
-      for (Region& region : *regions) reach(region);
+      for (Region& region : *regions) {
+        if (stays) region.advance = 0;
+        reach(region);
+      }
     }
   }
   // Behind a loop whose rounds the device knows nobody could say how far its counts are.
@@ -354,7 +360,7 @@ void Placement::place_function(Node& function) {
 void Placement::settle(Item& item, uint32_t loop) {
   for (auto* regions : {&item.reads, &item.writes}) {
     for (Region& region : *regions) {
-      if (loop != 0) region.motions.add({loop, region.advance});
+      if (loop != 0) region.motions.add({loop, 0, region.advance});
       if (!region.motions.fits()) moves_too_often();
       region.advance = 0;
       reach(region);
@@ -383,7 +389,7 @@ void Placement::keep_transfer(Item& item, uint32_t loop) {
   Transfer& transfer = parts_.transfers[static_cast<size_t>(item.step.transfer)];
   const auto move = [&](BufferAccess& side) {
     if (loop == 0) return;
-    side.motions.add({loop, side.advance});
+    side.motions.add({loop, 0, side.advance});
     if (!side.motions.fits()) moves_too_often();
     side.advance = 0;
   };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/compiler/program_builder/program.h"
 
-#include <set>
+#include <map>
 #include <utility>
 
 #include "hw/address_map.h"
@@ -69,25 +69,43 @@ bool Program::check_instruction(unsigned engine, const isa::Instruction& instruc
 
 // The instruction with all operands where they are furthest down, and furthest up.
 bool Program::check_reach(const Draft& draft) {
-  std::set<std::pair<uint8_t, uint8_t>> moved;
-  isa::Instruction lowest = draft.i, highest = draft.i;
+  struct Reach {
+    int64_t below = 0, above = 0;
+  };
+  std::map<std::pair<uint8_t, uint8_t>, Reach> moved;
   for (const Advance& advance : draft.advances) {
-    if (advance.index != 0 && !schedule_.check({advance.index})) return false;
-    moved.insert({advance.item, advance.operand});
-    const int64_t most = advance.index != 0 ? int64_t{schedule_.indexes()[advance.index].most}
-                                            : int64_t{schedule_.rounds()} - 1;
-    const int64_t far = advance.bytes * most;
-    isa::Instruction& at = far < 0 ? lowest : highest;
-    isa::Operand* const operands[] = {&at.dst, &at.src0, &at.src1};
-    isa::Scalar* const scalars[] = {&at.scalar0, &at.scalar1};
-    auto& field = advance.item == NEURON_BIND_SCALAR ? scalars[advance.operand]->value
-                                                     : operands[advance.operand]->base;
-    field += static_cast<uint32_t>(far);
+    if (advance.index != 0 && !schedule_.check({advance.index, advance.program})) return false;
+    const uint32_t most =
+        advance.index != 0 ? schedule_.indexes()[advance.index].most : schedule_.rounds() - 1;
+    const int64_t far = Schedule::distance(advance.bytes, most);
+    Reach& reach = moved[{advance.item, advance.operand}];
+    (far < 0 ? reach.below : reach.above) += far;
   }
   if (moved.size() > draft.i.bind.size()) {
     fail(runtime::fail(NRT_INVALID, "{} operands advance in a loop; an instruction can bind 4",
                        moved.size()));
     return false;
+  }
+  const auto field_of = [](isa::Instruction& i, const std::pair<uint8_t, uint8_t>& moves) {
+    isa::Operand* const operands[] = {&i.dst, &i.src0, &i.src1};
+    isa::Scalar* const scalars[] = {&i.scalar0, &i.scalar1};
+    return moves.first == NEURON_BIND_SCALAR ? &scalars[moves.second]->value
+                                             : &operands[moves.second]->base;
+  };
+  isa::Instruction lowest = draft.i, highest = draft.i;
+  for (const auto& [moves, reach] : moved) {
+    uint32_t& low = *field_of(lowest, moves);
+    uint32_t& high = *field_of(highest, moves);
+    const int64_t first = low + reach.below, last = high + reach.above;
+    if (first < 0 || last > UINT32_MAX) {
+      fail(runtime::fail(NRT_INVALID,
+                         "an operand moves with loops or numbers to bytes {} to {} of its "
+                         "partition, which an instruction cannot name",
+                         first, last));
+      return false;
+    }
+    low = static_cast<uint32_t>(first);
+    high = static_cast<uint32_t>(last);
   }
   return check_instruction(draft.engine, lowest) && check_instruction(draft.engine, highest);
 }

@@ -204,7 +204,6 @@ struct IndexInfo {
   uint32_t most = 0;  // Its largest value
   bool is_loop = false;
   bool open = true;  // A loop that is being written, or a number
-  bool set = false;  // A number that has a value
 };
 
 // The step that a point of an engine stands for; in a loop, in the last round or the one before.

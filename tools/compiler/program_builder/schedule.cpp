@@ -2,8 +2,14 @@
 #include "tools/compiler/program_builder/schedule.h"
 
 #include <algorithm>
+#include <atomic>
 
 namespace neuron::builder {
+
+uint32_t Schedule::next_id() {
+  static std::atomic<uint32_t> last = 0;
+  return ++last;
+}
 
 const Node* Schedule::innermost_loop() const {
   const auto loop = std::find_if(open_.rbegin(), open_.rend(),
@@ -20,7 +26,7 @@ uint32_t Schedule::rounds() const {
 
 Index Schedule::add_index(IndexInfo info) {
   indexes_.push_back(std::move(info));
-  return {static_cast<uint32_t>(indexes_.size() - 1)};
+  return {static_cast<uint32_t>(indexes_.size() - 1), id_};
 }
 
 Index Schedule::zero() {
@@ -30,48 +36,75 @@ Index Schedule::zero() {
 
 Index Schedule::executed() {
   if (!executed_.present()) {
-    executed_ = add_index({.name = "executed", .most = 1, .set = true});
+    executed_ = add_index({.name = "executed", .most = 1});
   }
   return executed_;
 }
 
+bool Schedule::made(Index index) {
+  const bool other = index.number != 0 && index.program != id_;
+  if (index.number != 0 && index.number < indexes_.size() && !other) return true;
+  journal_.fail(runtime::fail(
+      NRT_INVALID, "an index {} is used; use numbers and rounds of loops of this program",
+      other ? "of another program" : "that was never made"));
+  return false;
+}
+
 bool Schedule::check(Index index) {
-  if (index.number == 0 || index.number >= indexes_.size()) {
-    journal_.fail(runtime::fail(NRT_INVALID, "an index that was never made is used"));
-    return false;
-  }
+  if (!made(index)) return false;
   const IndexInfo& info = indexes_[index.number];
   if (!info.open) {
     journal_.fail(runtime::fail(NRT_INVALID, "the round of a loop is used behind its end"));
     return false;
   }
-  if (info.is_loop || info.set) return true;
-  journal_.fail(
-      runtime::fail(NRT_INVALID, "number \"{}\" is used before it has a value", info.name));
+  if (info.is_loop || known_.use(index.number)) return true;
+  journal_.fail(runtime::fail(NRT_INVALID,
+                              "number \"{}\" is used before it has a value on every way here; set "
+                              "it in front of branches and loops",
+                              info.name));
   return false;
 }
 
-std::pair<int64_t, int64_t> Schedule::reach(const Motions& motions) const {
+bool Schedule::check(const Motions& motions) {
+  return std::all_of(motions.begin(), motions.end(), [&](const Motion& motion) {
+    return check({motion.index, motion.program});
+  });
+}
+
+int64_t Schedule::distance(int64_t bytes, uint32_t most) {
+  constexpr int64_t kMost = int64_t{1} << 60;
+  int64_t far = 0;
+  if (__builtin_mul_overflow(bytes, int64_t{most}, &far)) far = bytes < 0 ? -kMost : kMost;
+  return std::clamp(far, -kMost, kMost);
+}
+
+std::pair<int64_t, int64_t> Schedule::reach(int64_t advance, const Motions& motions) const {
   int64_t below = 0, above = 0;
+  const auto add = [&](int64_t far) { (far < 0 ? below : above) += far; };
+  const Node* loop = innermost_loop();
   for (const Motion& motion : motions) {
     if (motion.index >= indexes_.size()) continue;
-    const int64_t far = motion.bytes * int64_t{indexes_[motion.index].most};
-    (far < 0 ? below : above) += far;
+    if (loop != nullptr && motion.index == loop->block.index) {
+      advance += motion.bytes;
+    } else {
+      add(distance(motion.bytes, indexes_[motion.index].most));
+    }
   }
+  add(distance(advance, rounds() - 1));
   return {below, above};
 }
 
 void Schedule::resolve(Motions& motions, int64_t& advance) {
   const Motions all = motions;
+  motions = {};
   const Node* loop = innermost_loop();
   for (const Motion& motion : all) {
-    if (!check({motion.index})) return;
+    if (!check({motion.index, motion.program})) return;
     if (loop != nullptr && loop->block.index == motion.index) {
       advance += motion.bytes;
     } else if (indexes_[motion.index].most != 0) {
-      continue;
+      motions.add({motion.index, 0, motion.bytes});
     }
-    motions.remove(motion.index);
   }
 }
 
@@ -115,6 +148,7 @@ uint32_t Schedule::name_function(const std::string& name) {
     return 0;
   }
   function_names_.push_back(name);
+  depths_.emplace_back();
   return static_cast<uint32_t>(names.size() - 1);
 }
 
@@ -189,16 +223,92 @@ void Schedule::begin(Node node) {
       return;
     }
     placement_.expect_function();
+    known_.begin_function(node.block.function);
+  } else {
+    known_.begin();
   }
   open_.push_back(std::move(node));
 }
 
 void Schedule::begin_otherwise() {
-  if (open() && !open_.empty()) open_.back().in_otherwise = true;
+  if (!open() || open_.empty()) return;
+  open_.back().in_otherwise = true;
+  known_.begin_otherwise();
+}
+
+size_t Schedule::open_loops() const {
+  return static_cast<size_t>(std::count_if(open_.begin(), open_.end(), [](const Node& node) {
+    return node.kind == Node::Kind::kLoop && (node.block.count != 0 || node.block.rounds != 1);
+  }));
+}
+
+void Schedule::call(uint32_t function) {
+  // The runtime calls the main program.
+  constexpr size_t kMostCalls = NEURON_CALL_LEVELS - 1;
+  if (!open()) return;
+  if (function == 0 || function > functions_.size()) {
+    journal_.fail(runtime::fail(
+        NRT_INVALID, "a function that was never made is called; call what function() returned"));
+    return;
+  }
+  const std::string& name = function_names_[function];
+  const bool in_function = !open_.empty() && open_.front().kind == Node::Kind::kFunction;
+  const Depth inside = depths_[function];
+  const size_t loops = open_loops() + inside.loops, calls = 1 + inside.calls;
+  if (loops > NEURON_LOOP_LEVELS) {
+    journal_.fail(runtime::fail(NRT_INVALID,
+                                "function \"{}\" has {} loops around each other and is called in "
+                                "{}; engines keep {}",
+                                name, inside.loops, open_loops(), NEURON_LOOP_LEVELS));
+    return;
+  }
+  if (calls > kMostCalls) {
+    journal_.fail(runtime::fail(NRT_INVALID,
+                                "function \"{}\" and those that it calls are {} calls inside of "
+                                "each other; engines keep {}",
+                                name, calls, kMostCalls));
+    return;
+  }
+  if (const auto number = known_.call(function)) {
+    journal_.fail(runtime::fail(NRT_INVALID,
+                                "function \"{}\" uses number \"{}\", which has no value on every "
+                                "way to this call; set it in front of branches and loops",
+                                name, indexes_[*number].name));
+    return;
+  }
+  if (in_function) {
+    Depth& around = depths_[open_.front().block.function];
+    around.loops = std::max(around.loops, loops);
+    around.calls = std::max(around.calls, calls);
+  }
+  Node node;
+  node.kind = Node::Kind::kCall;
+  node.block.function = function;
+  add(std::move(node));
+}
+
+// What the body that ends has given values to, and how deep its loops are.
+void Schedule::check_end(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::kFunction:
+      return known_.end_function();
+    case Node::Kind::kLoop: {
+      node.block.count != 0 ? known_.end_maybe() : known_.end_always();
+      if (open_.front().kind != Node::Kind::kFunction || node.body.empty()) return;
+      Depth& around = depths_[open_.front().block.function];
+      around.loops = std::max(around.loops, open_loops());
+      return;
+    }
+    case Node::Kind::kBranch:
+      return node.block.once ? known_.end_always() : known_.end_branch();
+    default:
+      return known_.end_maybe();
+  }
 }
 
 void Schedule::end() {
   if (!open() || open_.empty()) return;
+  check_end(open_.back());
   Node node = std::move(open_.back());
   open_.pop_back();
   if (node.kind == Node::Kind::kLoop && node.block.index != 0) {
@@ -230,7 +340,10 @@ void Schedule::loop(uint32_t rounds, const std::function<void()>& body) {
 
 void Schedule::begin_while(const AddressField& condition) {
   if (!open()) return;
-  if (open_.empty()) return placement_.begin_while(condition);
+  if (open_.empty()) {
+    known_.begin();
+    return placement_.begin_while(condition);
+  }
   Node node;
   node.kind = Node::Kind::kWhile;
   node.condition = condition;
@@ -240,7 +353,9 @@ void Schedule::begin_while(const AddressField& condition) {
 void Schedule::end_while() {
   if (!open()) return;
   if (!open_.empty() && open_.back().kind == Node::Kind::kWhile) return end();
-  if (open_.empty()) placement_.end_while();
+  if (!open_.empty() || !placement_.in_while()) return;
+  known_.end_maybe();
+  placement_.end_while();
 }
 
 bool Schedule::in_while() const {

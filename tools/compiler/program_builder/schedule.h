@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tools/compiler/program_builder/journal.h"
+#include "tools/compiler/program_builder/known_numbers.h"
 #include "tools/compiler/program_builder/placement.h"
 #include "tools/compiler/program_builder/program_parts.h"
 #include "tools/compiler/program_builder/recording.h"
@@ -62,8 +63,14 @@ class Schedule {
   void add(Node node);
   // The number of a new function, from 1; 0, with an error, if the name is taken.
   uint32_t name_function(const std::string& name);
+  // Of a function of this program. Fails if the loops or calls around each other become more than
+  // engines keep, or if the function uses a number that has no value here.
+  void call(uint32_t function);
   // True if transfers can be listed beforehand: what is around them happens as often as it says.
   bool can_prepare() const;
+
+  // No other schedule of this process has this number.
+  uint32_t id() const { return id_; }
 
   // A number that engines hold; its largest value must be known.
   Index add_index(IndexInfo info);
@@ -71,12 +78,21 @@ class Schedule {
   // when the program is started, and stay as they are from one execution to the next.
   Index zero();
   Index executed();
-  IndexInfo& index(Index index) { return indexes_[index.number]; }
+  const IndexInfo& index(Index index) const { return indexes_[index.number]; }
   const std::vector<IndexInfo>& indexes() const { return indexes_; }
-  // False, with an error, if it is no index, the loop has ended, or the number has no value.
+  // The number has a value from here on.
+  void give_value(Index number) { known_.give(number.number); }
+  // False, with an error, if it is no index of this program.
+  bool made(Index index);
+  // False, with an error, if it is no index of this program, the loop has ended, or the number has
+  // no value.
   bool check(Index index);
-  // How far the motions may reach in front of and behind the first place.
-  std::pair<int64_t, int64_t> reach(const Motions& motions) const;
+  bool check(const Motions& motions);
+  // How far an access may reach in front of and behind its first place: with the rounds of the
+  // innermost loop, and with its motions. No further than 2^62, where nothing lies.
+  std::pair<int64_t, int64_t> reach(int64_t advance, const Motions& motions) const;
+  // The distance behind `most` units of so many bytes, within 2^60.
+  static int64_t distance(int64_t bytes, uint32_t most);
 
   // What is added until end_while() happens as long as the word at `condition`, in SBUF or in a
   // temporary, is not 0 when a round begins. All
@@ -100,11 +116,21 @@ class Schedule {
   const std::vector<WhileLoop>& while_loops() const { return parts().while_loops; }
 
  private:
+  // Loops around each other, and functions that are in progress, at most.
+  struct Depth {
+    size_t loops = 0, calls = 0;
+  };
+
+  static uint32_t next_id();
   const Node* innermost_loop() const;
+  // Of what is open; loops of one round are none.
+  size_t open_loops() const;
+  void check_end(const Node& node);
   // Motions with the innermost loop are advances; those of an index that is always 0 are none.
   void resolve(Motions& motions, int64_t& advance);
   void resolve(Item& item);
 
+  const uint32_t id_ = next_id();
   Journal journal_;
   std::vector<IndexInfo> indexes_{1};  // By number; the first is none
   Placement placement_;
@@ -115,6 +141,8 @@ class Schedule {
   std::vector<Node> open_;  // The outermost first
   std::vector<Node> functions_;
   std::vector<std::string> function_names_{"main"};
+  std::vector<Depth> depths_{1};  // Of functions, by number
+  KnownNumbers known_;
   bool finished_ = false;
 };
 

@@ -54,7 +54,7 @@ Region some_region(std::mt19937& random) {
     region.end = region.first + 256ull * (1 + below(6)) + region.run;
   }
   if (random() % 6 == 0) {
-    region.motions.add({1 + below(2), 64});
+    region.motions.add({.index = 1 + below(2), .bytes = 64});
     region.below = below(200);
     region.above = below(300);
   }

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "hw/address_map.h"
 #include "tests/unit/tools/compiler/program_builder/program_reader.h"
 #include "tools/compiler/program_builder/program.h"
 
@@ -99,6 +102,38 @@ TEST(Collective, RefusesWhatIsNoRowsOfSbufOrPieceOfHbm) {
     const Buffer x = program.input("x", kF32, {64});
     const Tile to = program.sbuf("to", 8, 8, kF32);
     expect_error(to.all(), x.all(), program, {}, "\"x\", which is no temporary");
+  }
+}
+
+// Engines drain the queues that they rang where a loop of the device begins; no queue of theirs
+// holds a collective, which one of them must have waited for.
+TEST(Collective, IsCompleteWhereALoopOfTheDeviceBegins) {
+  for (bool collective : {false, true}) {
+    Program program("loop");
+    const Buffer shared = program.temporary("shared", kF32, {64});
+    const Tile word = program.sbuf("word", 1, 1, NEURON_DTYPE_U32);
+    program.memset(Engine::kDve, word.all(), 0);
+    if (collective) program.collective(Engine::kPool, CCOM_ALL_REDUCE, shared, shared);
+    Schedule& schedule = program.parts().schedule;
+    schedule.begin_while({NEURON_ADDRESS_ADDR, Transfer::kOnChip,
+                          word.start * uint64_t{NEURON_SBUF_PARTITION_STRIDE} + word.base});
+    program.memset(Engine::kDve, word.all(), 0);
+    schedule.end_while();
+    for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
+      const auto& steps = schedule.steps()[e];
+      const auto loop = std::find_if(steps.begin(), steps.end(), [](const Step& step) {
+        return step.control == Control::kWhile;
+      });
+      const auto met = std::find_if(
+          steps.begin(), loop, [](const Step& step) { return step.control == Control::kMeet; });
+      ASSERT_NE(loop, steps.end());
+      EXPECT_EQ(met != loop, collective) << e;
+      if (met == loop || e != NEURON_ENGINE_POOL) continue;
+      ASSERT_EQ(met->waits.size(), 1U);
+      EXPECT_GE(met->waits[0].agent, kFirstDmaAgent) << "the semaphore of the collective";
+    }
+    const auto built = program.build();
+    EXPECT_TRUE(built) << built.error().sentence;
   }
 }
 

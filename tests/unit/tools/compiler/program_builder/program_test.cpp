@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "hw/address_map.h"
 #include "tests/unit/tools/compiler/program_builder/program_reader.h"
 
@@ -307,6 +309,112 @@ TEST(Program, RefusesATransferThatLeavesItsBufferInTheLastRound) {
   f.program.loop(2,
                  [&] { f.program.dma(Engine::kSp, f.tile.all(), f.x.rows_of_round(0, 128, 1)); });
   expect_error(f.program, "of buffer \"x\", which has 32768");
+}
+
+// A prepared transfer, generated ones and the tiles of indirect ones, each with what moves it.
+TEST(Program, RefusesATransferThatLeavesItsPartition) {
+  constexpr const char* kSentence = "of a partition of SBUF, which has 196608";
+  const auto in_loop = [](const std::function<void(Fixture&, const Buffer&)>& move,
+                          const char* sentence) {
+    Fixture f;
+    const Buffer memory = f.program.temporary("memory", kF32, {128, 64});
+    f.program.loop(10000, [&] { move(f, memory); });
+    expect_error(f.program, sentence);
+  };
+  const auto far = [](Fixture& f, int64_t elements) {
+    return f.tile.column_range(0, 8).advancing(elements);
+  };
+  for (int64_t elements : {8, -8}) {
+    in_loop(
+        [&](Fixture& f, const Buffer& memory) {
+          f.program.dma(Engine::kSp, far(f, elements), memory.block(0, 128, 0, 8));
+        },
+        kSentence);
+    in_loop(
+        [&](Fixture& f, const Buffer& memory) {
+          f.program.dma_generate(memory.block(0, 128, 0, 8), far(f, elements));
+        },
+        kSentence);
+    in_loop(
+        [&](Fixture& f, const Buffer& memory) {
+          const Tile index = f.program.sbuf("index", 128, 1, NEURON_DTYPE_U32);
+          f.program.dma_gather(f.tile.all().advancing(elements), memory, index.all());
+        },
+        elements > 0 ? "OPERAND_RANGE" : "which an instruction cannot name");
+    in_loop(
+        [&](Fixture& f, const Buffer& memory) {
+          const Tile index = f.program.sbuf("index", 128, 1, NEURON_DTYPE_U32);
+          f.program.dma_scatter(memory, index.all().advancing(elements), f.tile.all());
+        },
+        elements > 0 ? "OPERAND_RANGE" : "which an instruction cannot name");
+  }
+  Fixture f;
+  ControlFlow control = f.program.control();
+  const Index n = control.number("n", 10000);
+  control.set(n, 0);
+  f.program.dma_generate(f.tile.column_range(0, 8).advancing(8, n),
+                         f.program.temporary("memory", kF32, {128, 8}).all());
+  expect_error(f.program, kSentence);
+}
+
+// Distances whose lowest 32 bits are small.
+TEST(Program, RefusesDistancesBeyond32Bits) {
+  constexpr int64_t kFar = int64_t{1} << 30;  // Elements of 4 bytes
+  for (int64_t elements : {kFar, -kFar, int64_t{1} << 60}) {
+    Fixture f;
+    f.program.loop(2, [&] {
+      f.program.memset(Engine::kDve, f.tile.column_range(0, 8).advancing(elements), 0);
+    });
+    expect_error(f.program, "which an instruction cannot name");
+    Fixture scalar;
+    scalar.program.loop(2, [&] {
+      scalar.program.tensor_scalar(Engine::kDve, scalar.tile.all(), scalar.tile.all(),
+                                   NEURON_ALU_ADD,
+                                   scalar.tile.column_range(0, 1).advancing(elements));
+    });
+    expect_error(scalar.program, "which an instruction cannot name");
+    Fixture transfer;
+    transfer.program.loop(2, [&] {
+      transfer.program.dma(Engine::kSp, transfer.tile.column_range(0, 8).advancing(elements),
+                           transfer.x.block(0, 128, 0, 8));
+    });
+    expect_error(transfer.program, "of a partition of SBUF");
+    Fixture buffer;
+    buffer.program.loop(2, [&] {
+      buffer.program.dma(Engine::kSp, buffer.tile.all(), buffer.x.all().advancing(elements * 4));
+    });
+    expect_error(buffer.program, "of buffer \"x\", which has 32768");
+  }
+}
+
+// The memory is large enough; registers are not.
+TEST(Program, RefusesGeneratedTransfersThatRegistersCannotMove) {
+  constexpr uint64_t kRows = uint64_t{6} << 20, kColumns = 1024;  // 24 GiB
+  const auto generate = [](const std::function<BufferAccess(const BufferAccess&)>& moved,
+                           const char* sentence) {
+    Fixture f;
+    const Buffer large = f.program.temporary("large", kF32, {kRows, kColumns});
+    f.program.loop(
+        2, [&] { f.program.dma_generate(f.tile.at(0, 2, 0, 8), moved(large.block(0, 2, 0, 8))); });
+    if (sentence != nullptr) return expect_error(f.program, sentence);
+    EXPECT_TRUE(f.program.ok());
+  };
+  constexpr int64_t kMost = int64_t{UINT32_MAX} - 3;
+  generate([](const BufferAccess& access) { return access.advancing(kMost); }, nullptr);
+  generate([](const BufferAccess& access) { return access.advancing(kMost + 4); },
+           "moves by up to 4294967296 bytes");
+  generate(
+      [](BufferAccess access) {
+        access.offset += 2 * static_cast<uint64_t>(kMost);
+        return access.advancing(-(kMost + 4));
+      },
+      "moves by up to 4294967296 bytes");
+  generate(
+      [](BufferAccess access) {
+        access.step[1] = int64_t{1} << 31;
+        return access;
+      },
+      "elements more than 2147483647 bytes apart");
 }
 
 TEST(Program, RefusesToGenerateATransferOfATensorThatMoves) {
