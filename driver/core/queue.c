@@ -162,8 +162,8 @@ static bool is_protected_queue_register(uint32_t offset)
 	}
 }
 
-/* What the firmware tells of the device, and where it is asked: who writes there asks or answers for
- * the driver, and resets the device with its next request. */
+/* What the firmware tells of the device, and where it is asked: who writes there asks or answers
+ * for the driver, and resets the device with its next request. */
 static bool is_firmware_register(uint64_t inside)
 {
 	return inside < NEURON_FW_HBM_REPAIR + 4 ||

@@ -337,8 +337,8 @@ static void *take_pages(struct neuron_device *nd, struct nd_chunk *chunk, gfp_t 
 int nd_host_allocate(struct neuron_device *nd, struct nd_chunk *chunk, pid_t payer)
 {
 	/* Contiguous, and on the account of the process's control group. */
-	gfp_t flags = (payer ? GFP_KERNEL_ACCOUNT : GFP_KERNEL) | __GFP_NOWARN |
-		      __GFP_RETRY_MAYFAIL;
+	gfp_t flags =
+		(payer ? GFP_KERNEL_ACCOUNT : GFP_KERNEL) | __GFP_NOWARN | __GFP_RETRY_MAYFAIL;
 	int error = 0;
 
 	/* An IOMMU makes any size contiguous, and counts its pages in 32 bits. */

@@ -94,8 +94,8 @@ class Program : public EngineOperations, public Buffers {
   // The engine takes part even if it has nothing to do.
   void use(Engine engine) { schedule_.use(static_cast<unsigned>(engine)); }
   // The number of physical cores (1 or 2) of the virtual core. The first one runs the program, the
-  // other `second`, or nothing. The two programs meet in pair_operations.h alone; all their inputs have
-  // different names, and all their outputs. build() ends both; `second` must live until then.
+  // other `second`, or nothing. The two programs meet in pair_operations.h alone; all their inputs
+  // have different names, and all their outputs. build() ends both; `second` must live until then.
   void physical_cores(uint32_t count, Program* second = nullptr) {
     physical_cores_ = count;
     second_ = second;

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/nccom-test/input/input_files.h"
 #include "tools/launched/launched.h"
+#include "tools/nccom-test/input/input_files.h"
 
 namespace neuron::tools {
 enum class Format;
@@ -59,8 +59,8 @@ struct Options {
   Backend backend = Backend::kAuto;
   bool processes = false;
   std::vector<std::string> hosts;
-  std::string launch;                // command before the program, with {host}
-  std::string root;                  // NEURON_RT_ROOT_COMM_ID
+  std::string launch;                       // command before the program, with {host}
+  std::string root;                         // NEURON_RT_ROOT_COMM_ID
   std::optional<tools::Launched> launched;  // by mpirun or srun, without --hosts
   std::string log_folder;
   bool debug = false;
