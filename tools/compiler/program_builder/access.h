@@ -26,7 +26,7 @@ namespace neuron::builder {
 // ControlFlow declared. A default-constructed one is absent.
 struct Index {
   uint32_t number = 0;
-  uint32_t program = 0;  // That made it: Schedule::id()
+  uint32_t program = 0;  // That made it: Indexes::program()
   bool present() const { return number != 0; }
 };
 

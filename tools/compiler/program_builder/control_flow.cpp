@@ -22,7 +22,7 @@ constexpr uint8_t kOperations[] = {NEURON_ALU_ADD, NEURON_ALU_SUB, NEURON_ALU_MU
 }  // namespace
 
 void ControlFlow::begin_loop(Block block, uint32_t most, const LoopBody& body) {
-  const Index round = schedule_.add_index({.name = "", .most = most, .is_loop = true});
+  const Index round = schedule_.indexes().add({.name = "", .most = most, .is_loop = true});
   block.index = round.number;
   Node node;
   node.kind = Node::Kind::kLoop;
@@ -43,8 +43,8 @@ void ControlFlow::loop(uint32_t rounds, const LoopBody& body) {
 }
 
 void ControlFlow::loop(Index rounds, const LoopBody& body) {
-  if (!schedule_.open() || !schedule_.check(rounds)) return;
-  const uint32_t most = schedule_.index(rounds).most;
+  if (!schedule_.open() || !schedule_.indexes().check(rounds)) return;
+  const uint32_t most = schedule_.indexes().of(rounds).most;
   if (most > INT32_MAX) {
     schedule_.journal().fail(runtime::fail(
         NRT_INVALID, "a loop of up to {} rounds; registers count to 2147483647", most));
@@ -55,7 +55,7 @@ void ControlFlow::loop(Index rounds, const LoopBody& body) {
 
 void ControlFlow::when(Index left, Compare compare, uint32_t right, const Body& then,
                        const Body& otherwise) {
-  if (!schedule_.open() || !schedule_.check(left)) return;
+  if (!schedule_.open() || !schedule_.indexes().check(left)) return;
   Node node;
   node.kind = Node::Kind::kBranch;
   node.block.left = in_register(left).number;
@@ -79,13 +79,13 @@ Function ControlFlow::function(const std::string& name, const Body& body) {
   schedule_.begin(std::move(node));
   body();
   schedule_.end();
-  return {number, schedule_.id()};
+  return {number, schedule_.indexes().program()};
 }
 
 void ControlFlow::call(Function function) {
   if (!schedule_.open()) return;
   schedule_.journal().next_operation();
-  if (function.present() && function.program != schedule_.id()) {
+  if (function.present() && function.program != schedule_.indexes().program()) {
     schedule_.journal().fail(
         runtime::fail(NRT_INVALID,
                       "a function of another program is called; call what function() of this "
@@ -104,7 +104,7 @@ void ControlFlow::once(const Body& body) {
   }
   Node node;
   node.kind = Node::Kind::kBranch;
-  node.block.left = schedule_.executed().number;
+  node.block.left = schedule_.indexes().executed().number;
   node.block.condition = NEURON_BRANCH_EQ;
   node.block.once = true;
   schedule_.begin(std::move(node));
@@ -120,14 +120,14 @@ void ControlFlow::barrier() {
 
 Index ControlFlow::number(const std::string& name, uint32_t most) {
   if (!schedule_.open()) return {};
-  return schedule_.add_index({.name = name, .most = most});
+  return schedule_.indexes().add({.name = name, .most = most});
 }
 
 bool ControlFlow::assignable(Index to) {
   if (!schedule_.open()) return false;
   schedule_.journal().next_operation();
-  if (!schedule_.made(to)) return false;
-  if (!schedule_.index(to).is_loop) return true;
+  if (!schedule_.indexes().made(to)) return false;
+  if (!schedule_.indexes().of(to).is_loop) return true;
   schedule_.journal().fail(
       runtime::fail(NRT_INVALID, "a value is given to the round of a loop, which is no number"));
   return false;
@@ -153,8 +153,8 @@ void ControlFlow::on_all(const isa::Instruction& instruction, std::array<uint32_
 
 void ControlFlow::set(Index to, uint32_t value) {
   if (!assignable(to)) return;
-  const IndexInfo& info = schedule_.index(to);
-  schedule_.give_value(to);
+  const IndexInfo& info = schedule_.indexes().of(to);
+  schedule_.indexes().known().give(to.number);
   isa::Instruction move;
   move.opcode = NEURON_OP_MOV;
   move.scalar0 = immediate(std::min(value, info.most));
@@ -162,8 +162,8 @@ void ControlFlow::set(Index to, uint32_t value) {
 }
 
 void ControlFlow::clamp(Index number) {
-  const uint32_t most = schedule_.index(number).most;
-  schedule_.give_value(number);
+  const uint32_t most = schedule_.indexes().of(number).most;
+  schedule_.indexes().known().give(number.number);
   if (most == UINT32_MAX) return;
   isa::Instruction least;
   least.opcode = NEURON_OP_ALU;
@@ -176,21 +176,21 @@ void ControlFlow::clamp(Index number) {
 
 // The round of a loop that has one round is in no register.
 Index ControlFlow::in_register(Index value) {
-  const IndexInfo& info = schedule_.index(value);
+  const IndexInfo& info = schedule_.indexes().of(value);
   if (!info.is_loop || info.most != 0) return value;
-  const Index zero = schedule_.zero();
+  const Index zero = schedule_.indexes().zero();
   set(zero, 0);
   return zero;
 }
 
 bool ControlFlow::fits(Index to, Index a, uint8_t op, uint32_t most_of_b) {
-  const uint64_t most = schedule_.index(a).most;
+  const uint64_t most = schedule_.indexes().of(a).most;
   uint64_t largest = 0;
   if (op == NEURON_ALU_ADD) largest = most + most_of_b;
   if (op == NEURON_ALU_MUL) largest = most * most_of_b;
   // Engines shift by 32 and more to 0.
   if (op == NEURON_ALU_SHL) largest = most << std::min(most_of_b, 31U);
-  const IndexInfo& result = schedule_.index(to);
+  const IndexInfo& result = schedule_.indexes().of(to);
   if (largest <= UINT32_MAX || result.most == UINT32_MAX) return true;
   schedule_.journal().fail(runtime::fail(
       NRT_INVALID,
@@ -201,7 +201,7 @@ bool ControlFlow::fits(Index to, Index a, uint8_t op, uint32_t most_of_b) {
 }
 
 void ControlFlow::set(Index to, Index a, uint8_t op, uint32_t b) {
-  if (!assignable(to) || !schedule_.check(a)) return;
+  if (!assignable(to) || !schedule_.indexes().check(a)) return;
   a = in_register(a);
   const bool divides = op == NEURON_ALU_DIV || op == NEURON_ALU_MOD;
   if (std::find(std::begin(kOperations), std::end(kOperations), op) == std::end(kOperations) ||
@@ -222,7 +222,7 @@ void ControlFlow::set(Index to, Index a, uint8_t op, uint32_t b) {
 }
 
 void ControlFlow::set(Index to, Index a, uint8_t op, Index b) {
-  if (!assignable(to) || !schedule_.check(a) || !schedule_.check(b)) return;
+  if (!assignable(to) || !schedule_.indexes().check(a) || !schedule_.indexes().check(b)) return;
   a = in_register(a);
   b = in_register(b);
   if (std::find(std::begin(kOperations), std::end(kOperations), op) == std::end(kOperations)) {
@@ -230,7 +230,7 @@ void ControlFlow::set(Index to, Index a, uint8_t op, Index b) {
         runtime::fail(NRT_INVALID, "numbers have no operation {}", isa::alu_name(op)));
     return;
   }
-  if (!fits(to, a, op, schedule_.index(b).most)) return;
+  if (!fits(to, a, op, schedule_.indexes().of(b).most)) return;
   isa::Instruction compute;
   compute.opcode = NEURON_OP_ALU;
   compute.flow.alu = op;
@@ -291,7 +291,7 @@ void ControlFlow::load(Index to, const TileAccess& word) { load(to, word_of(word
 void ControlFlow::load(Index to, const BufferAccess& word) { load(to, word_of(word, false)); }
 
 void ControlFlow::store(const Word& word, Index from) {
-  if (!word.usable || !schedule_.check(from)) return;
+  if (!word.usable || !schedule_.indexes().check(from)) return;
   from = in_register(from);
   schedule_.journal().next_operation();
   Item item;

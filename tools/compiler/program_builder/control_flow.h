@@ -41,7 +41,7 @@ enum class Compare : uint8_t {
 // What ControlFlow::function made; absent by default.
 struct Function {
   uint32_t number = 0;
-  uint32_t program = 0;  // That made it: Schedule::id()
+  uint32_t program = 0;  // That made it: Indexes::program()
   bool present() const { return number != 0; }
 };
 

@@ -36,8 +36,8 @@ EngineAssembler::EngineAssembler(const Schedule& schedule, const SemaphoreNumber
       top_(kWaitRegister) {
   out_.engine = static_cast<uint8_t>(engine);
   out_.generation = generation;
-  for (uint32_t index = 1; index < schedule.indexes().size(); ++index) {
-    const IndexInfo& info = schedule.indexes()[index];
+  for (uint32_t index = 1; index < schedule.indexes().all().size(); ++index) {
+    const IndexInfo& info = schedule.indexes().all()[index];
     if (info.is_loop) continue;
     if (numbers_.empty()) top_ = kFirstTemporary;
     numbers_[index] = top_ == 0 ? 0 : --top_;
@@ -50,6 +50,7 @@ Result<neff::EngineProgram> EngineAssembler::run() {
     return fail(NRT_RESOURCE, "program \"{}\" declares {} numbers, more than there are registers",
                 schedule_.journal().program(), numbers_.size());
   }
+  out_.code.reserve(steps().size() * NEURON_INSTRUCTION_BYTES);
   for (size_t i = 0; i < steps().size();) {
     if (steps()[i].control != Control::kNone) {
       NEURON_CHECK(control(i++));
@@ -158,7 +159,8 @@ void EngineAssembler::need(OpenLoop& loop, const Counter& counter) {
   for (const Counter& known : loop.counters) {
     if (known.first == counter.first && known.per_round == counter.per_round) return;
   }
-  loop.counters.push_back(counter);
+  // Those that come later have no register in any case.
+  if (loop.counters.size() < NEURON_REGISTERS) loop.counters.push_back(counter);
 }
 
 uint8_t EngineAssembler::register_of_index(uint32_t index) const {

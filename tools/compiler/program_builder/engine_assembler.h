@@ -12,6 +12,7 @@
 #define TOOLS_COMPILER_PROGRAM_BUILDER_ENGINE_ASSEMBLER_H
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <string>
@@ -65,7 +66,7 @@ class EngineAssembler {
     const Advance* advance = nullptr;
   };
 
-  const std::vector<Step>& steps() const { return schedule_.steps()[engine_]; }
+  const std::deque<Step>& steps() const { return schedule_.steps()[engine_]; }
   const Block& block_of(const Step& step) const { return schedule_.parts().blocks[step.block]; }
 
   isa::Instruction make(uint16_t opcode, uint32_t debug) const;

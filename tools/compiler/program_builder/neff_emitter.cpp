@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 #include <map>
 
+#include "driver/base/format.h"
 #include "driver/compression/stream.h"
 #include "hw/address_map.h"
 #include "runtime/neff/collective_json.h"
@@ -246,7 +247,7 @@ std::string NeffEmitter::variable_name(int32_t buffer) const {
 std::string NeffEmitter::engine_json(unsigned engine) const {
   TransferList list(program_.schedule_, semaphores_,
                     [this](int32_t buffer) { return variable_name(buffer); });
-  return text(json::object{{"dma", list.of_engine(engine)}});
+  return base::format("{{\"dma\":{}}}\n", list.of_engine(engine));
 }
 
 Result<neff::EngineProgram> NeffEmitter::assemble(unsigned engine) const {
@@ -274,8 +275,8 @@ Result<neff::EngineProgram> NeffEmitter::assemble(unsigned engine) const {
 
 // The meaning of the debug ids: the files of the line table, and the tensor that is written.
 std::string NeffEmitter::debug_json() const {
-  json::array files, tensors;
-  std::string section;
+  json::array files;
+  std::string tensors, section;  // The former as JSON text: there may be one for each operation
   struct Range {
     uint32_t first = 0, last = 0, tile = 0;
     int32_t buffer = -1;
@@ -293,7 +294,8 @@ std::string NeffEmitter::debug_json() const {
       tensor["name"] = buffer.name;
       tensor["shape"] = json::array(buffer.shape.begin(), buffer.shape.end());
     }
-    tensors.push_back(std::move(tensor));
+    if (!tensors.empty()) tensors += ",";
+    tensors += json::serialize(tensor);
   };
   for (uint32_t i = 0; i < program_.schedule_.journal().labels().size(); ++i) {
     const Label& label = program_.schedule_.journal().labels()[i];
@@ -309,9 +311,8 @@ std::string NeffEmitter::debug_json() const {
     open = {i + 1, i + 1, label.tile, label.buffer};
   }
   close();
-  return text(json::object{{"files", std::move(files)},
-                           {"functions", json::array{"main"}},
-                           {"tensors", std::move(tensors)}});
+  return base::format("{{\"files\":{},\"functions\":[\"main\"],\"tensors\":[{}]}}\n",
+                      json::serialize(files), tensors);
 }
 
 Result<std::vector<uint8_t>> NeffEmitter::contents_of(const BufferInfo& buffer) {

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The transfers of Program: prepared ones, which a trigger starts, and those that Pool generates.
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <tuple>
+#include <vector>
+
 #include "hw/address_map.h"
 #include "hw/udma.h"
 #include "tools/compiler/program_builder/program.h"
@@ -30,7 +36,7 @@ std::optional<BufferAccess> Program::on_chip_side(const TileAccess& access) {
                        "transfers reach SBUF only; copy the PSUM tile to SBUF with an engine"));
     return std::nullopt;
   }
-  if (!schedule_.check(access.motions)) return std::nullopt;
+  if (!schedule_.indexes().check(access.motions)) return std::nullopt;
   const auto [below, above] = schedule_.reach(access.advance, access.motions);
   const int64_t first = static_cast<int64_t>(access.first_byte()) + below;
   const int64_t end = static_cast<int64_t>(access.end_byte()) + above;
@@ -86,7 +92,7 @@ bool Program::check_buffer_side(const BufferAccess& access, bool write) {
     fail(runtime::fail(NRT_INVALID, "an access moves with more than {} indexes", Motions::kMost));
     return false;
   }
-  if (!schedule_.check(access.motions)) return false;
+  if (!schedule_.indexes().check(access.motions)) return false;
   const Region region = region_of(access);
   const auto [below, above] = schedule_.reach(access.advance, access.motions);
   const int64_t first = static_cast<int64_t>(region.first) + below;
@@ -187,6 +193,20 @@ bool fit_dimensions(const BufferAccess& access) {
           access.step[d] <= INT32_MAX;
   }
   return fit;
+}
+
+// The largest number that a register holds which is added to an address; it has 32 bits. Where
+// there are more registers than an instruction binds, one holds their sum.
+uint64_t furthest(const std::array<std::vector<uint64_t>, 2>& distances) {
+  constexpr size_t kMostBound = std::tuple_size_v<decltype(isa::Instruction::bind)>;
+  const bool summed = distances[0].size() + distances[1].size() > kMostBound;
+  uint64_t largest = 0;
+  for (const std::vector<uint64_t>& side : distances) {
+    uint64_t sum = 0;
+    for (uint64_t far : side) sum = summed ? sum + far : std::max(sum, far);
+    largest = std::max(largest, sum);
+  }
+  return largest;
 }
 
 std::array<isa::DmaDimension, 4> dimensions_of(const BufferAccess& access) {
@@ -292,8 +312,8 @@ void Program::dma_generate(const Side& to, const Side& from, uint8_t operation, 
       // A register is added as an unsigned number, so an access that moves backwards starts from
       // its last address and the register counts down.
       const uint32_t most =
-          motion.index != 0 ? schedule_.indexes()[motion.index].most : schedule_.rounds() - 1;
-      const int64_t far = Schedule::distance(motion.bytes, most);
+          motion.index != 0 ? schedule_.indexes().all()[motion.index].most : schedule_.rounds() - 1;
+      const int64_t far = Indexes::distance(motion.bytes, most);
       distances[side].push_back(static_cast<uint64_t>(std::abs(far)));
       if (motion.bytes < 0 && (motion.index != 0 || schedule_.in_loop())) {
         advance.first = -far;
@@ -302,33 +322,28 @@ void Program::dma_generate(const Side& to, const Side& from, uint8_t operation, 
       draft.advances.push_back(advance);
     }
   }
-  if (!check_distances(distances)) return;
-  generated(std::move(draft), std::move(addresses));
-}
-
-// The registers that are added to an address have 32 bits. Where there are more of them than an
-// instruction binds, their sum has one, too.
-bool Program::check_distances(const std::array<std::vector<uint64_t>, 2>& distances) {
-  const bool summed = distances[0].size() + distances[1].size() >
-                      std::tuple_size_v<decltype(isa::Instruction::bind)>;
-  for (const std::vector<uint64_t>& side : distances) {
-    uint64_t largest = 0;
-    for (uint64_t far : side) largest = summed ? largest + far : std::max(largest, far);
-    if (largest <= UINT32_MAX) continue;
+  if (const uint64_t far = furthest(distances); far > UINT32_MAX) {
     fail(
         runtime::fail(NRT_INVALID,
                       "a generated transfer moves by up to {} bytes with loops or numbers; engines "
                       "add at most {} to an address",
-                      largest, UINT32_MAX));
-    return false;
+                      far, UINT32_MAX));
+    return;
   }
-  return true;
+  generated(std::move(draft), std::move(addresses));
 }
 
 namespace {
 
 void fill_indirect(Draft& draft, const Buffer& rows, uint8_t on_chip_type, bool gather,
                    const IndirectOptions& options) {
+  const uint64_t row_bytes = rows.columns * isa::dtype_bytes(rows.dtype);
+  if (draft.wrong.empty() && (rows.rows > UINT32_MAX || row_bytes > UINT32_MAX)) {
+    draft.wrong = base::format(
+        "an indirect transfer names a buffer of {} rows of {} bytes; an instruction takes at most "
+        "{} of both",
+        rows.rows, row_bytes, UINT32_MAX);
+  }
   const auto bytes = static_cast<uint32_t>(rows.columns * isa::dtype_bytes(rows.dtype));
   draft.i.indirect.row_bytes =
       options.row_bytes == 0 ? bytes : static_cast<uint32_t>(options.row_bytes);
@@ -343,18 +358,6 @@ void fill_indirect(Draft& draft, const Buffer& rows, uint8_t on_chip_type, bool 
 
 }  // namespace
 
-bool Program::check_indirect(const Buffer& rows) {
-  const uint64_t row_bytes = rows.columns * isa::dtype_bytes(rows.dtype);
-  if (rows.rows > UINT32_MAX || row_bytes > UINT32_MAX) {
-    fail(runtime::fail(NRT_INVALID,
-                       "an indirect transfer names a buffer of {} rows of {} bytes; an instruction "
-                       "takes at most {} of both",
-                       rows.rows, row_bytes, UINT32_MAX));
-    return false;
-  }
-  return true;
-}
-
 void Program::dma_gather(const TileAccess& to, const Buffer& rows, const TileAccess& index,
                          const IndirectOptions& options) {
   schedule_.journal().next_operation();
@@ -364,7 +367,6 @@ void Program::dma_gather(const TileAccess& to, const Buffer& rows, const TileAcc
   fill_indirect(draft, rows, to.dtype, true, options);
   draft.reads.push_back(region_of(rows.all()));
   if (options.accumulate || options.skip) draft.also_reads(to);
-  if (!check_indirect(rows)) return;
   generated(std::move(draft), {{NEURON_DMA_INDIRECT_BASE, rows.index, options.first}});
 }
 
@@ -378,7 +380,6 @@ void Program::dma_scatter(const Buffer& rows, const TileAccess& index, const Til
   draft.also_reads(from);
   fill_indirect(draft, rows, from.dtype, false, options);
   draft.writes.push_back(region_of(rows.all()));
-  if (!check_indirect(rows)) return;
   generated(std::move(draft), {{NEURON_DMA_INDIRECT_BASE, rows.index, options.first}});
 }
 

@@ -95,6 +95,13 @@ void AccessMap::near(const Region& region, Look look) const {
   }
 }
 
+bool AccessMap::any_near(const Region& region, const std::function<bool(const Entry&)>& is) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const auto& of_size) {
+    const auto [first, end] = entries_near(of_size.second, of_size.first, region);
+    return std::any_of(first, end, [&](const auto& entry) { return is(entry.second); });
+  });
+}
+
 template <typename Remove>
 void AccessMap::erase(const Region& region, Remove remove) {
   for (auto& [size, entries] : entries_) {

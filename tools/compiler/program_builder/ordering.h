@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
@@ -73,6 +74,8 @@ class AccessMap {
   // Calls look(entry) for each entry that may overlap the region.
   template <typename Look>
   void near(const Region& region, Look look) const;
+  // True if `is` holds for an entry that may overlap the region. It is asked until it does.
+  bool any_near(const Region& region, const std::function<bool(const Entry&)>& is) const;
   // Removes those for which remove(entry) is true, among entries that may overlap the region.
   template <typename Remove>
   void erase(const Region& region, Remove remove);

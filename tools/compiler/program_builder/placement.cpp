@@ -2,20 +2,15 @@
 #include "tools/compiler/program_builder/placement.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "tools/compiler/program_builder/distant_rounds.h"
 
 namespace neuron::builder {
 namespace {
 
 // A transfer adds 16 to its slot's semaphore, and a wait compares with 16 bits.
 constexpr uint32_t kMostTransfersOfASlot = 4095;
-
-// True if two accesses of a loop's body overlap only in the same round or in neighbouring ones, or
-// never.
-bool meet_nearby(const Region& a, const Region& b) {
-  if (a.advance != b.advance || a.motions != b.motions) return false;
-  const uint64_t span = std::max(a.end, b.end) - std::min(a.first, b.first);
-  return span <= 2 * static_cast<uint64_t>(std::abs(a.advance));
-}
 
 }  // namespace
 
@@ -187,28 +182,23 @@ void Placement::enter_loop(const std::vector<Item*>& body, LoopInfo info) {
 
 void Placement::repeat(std::vector<Item*> body, const LoopInfo& info) {
   // Accesses that may overlap in distant rounds count with all memory that they reach.
-  struct Moving {
-    Region* region;
-    bool write;
-  };
-  std::vector<Moving> regions;
+  std::vector<Region*> regions;
+  std::vector<LoopAccess> accesses;
   for (Item* item : body) {
-    for (Region& region : item->reads) regions.push_back({&region, false});
-    for (Region& region : item->writes) regions.push_back({&region, true});
-  }
-  std::vector<Region> all;
-  for (const Moving& moving : regions) all.push_back(moving.region->spanning(rounds_));
-  std::vector<bool> spread(regions.size());
-  for (size_t a = 0; a < regions.size(); ++a) {
-    for (size_t b = 0; b < regions.size(); ++b) {
-      if (!(regions[a].write || regions[b].write) || !all[a].overlaps(all[b])) continue;
-      if (!meet_nearby(*regions[a].region, *regions[b].region)) spread[a] = true;
+    for (auto [list, write] : {std::pair{&item->reads, false}, std::pair{&item->writes, true}}) {
+      for (Region& region : *list) {
+        regions.push_back(&region);
+        accesses.push_back({region, write});
+      }
     }
   }
+  std::vector<Region> all;
+  for (const Region* region : regions) all.push_back(region->spanning(rounds_));
+  const std::vector<bool> spread = meet_in_distant_rounds(accesses, rounds_);
   enter_loop(body, info);
   if (journal_.error()) return;
   for (size_t i = 0; i < regions.size(); ++i) {
-    if (spread[i]) *regions[i].region = all[i];
+    if (spread[i]) *regions[i] = all[i];
   }
   LoopInfo& loop = parts_.loops.back();
   for (Item* item : body) place(*item, Round::kPrevious);

@@ -20,6 +20,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "tools/compiler/program_builder/journal.h"
@@ -33,7 +34,8 @@ class Placement {
  public:
   // What has its place.
   struct Parts {
-    std::array<std::vector<Step>, NEURON_CORE_ENGINES> steps;
+    // A step is large: those of a vector would be moved, into memory never touched, as it grows.
+    std::array<std::deque<Step>, NEURON_CORE_ENGINES> steps;
     std::array<std::vector<StepPoint>, NEURON_CORE_ENGINES> points;
     std::array<bool, NEURON_CORE_ENGINES> used{};
     std::vector<Transfer> transfers;

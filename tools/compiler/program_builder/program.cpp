@@ -74,10 +74,11 @@ bool Program::check_reach(const Draft& draft) {
   };
   std::map<std::pair<uint8_t, uint8_t>, Reach> moved;
   for (const Advance& advance : draft.advances) {
-    if (advance.index != 0 && !schedule_.check({advance.index, advance.program})) return false;
+    const Index index{advance.index, advance.program};
+    if (index.present() && !schedule_.indexes().check(index)) return false;
     const uint32_t most =
-        advance.index != 0 ? schedule_.indexes()[advance.index].most : schedule_.rounds() - 1;
-    const int64_t far = Schedule::distance(advance.bytes, most);
+        index.present() ? schedule_.indexes().of(index).most : schedule_.rounds() - 1;
+    const int64_t far = Indexes::distance(advance.bytes, most);
     Reach& reach = moved[{advance.item, advance.operand}];
     (far < 0 ? reach.below : reach.above) += far;
   }

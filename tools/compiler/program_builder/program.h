@@ -179,8 +179,6 @@ class Program : public EngineOperations, public Buffers {
   void generated(Draft draft, std::vector<AddressField> addresses);
   bool check_instruction(unsigned engine, const isa::Instruction& instruction);
   bool check_reach(const Draft& draft);
-  bool check_indirect(const Buffer& rows);
-  bool check_distances(const std::array<std::vector<uint64_t>, 2>& distances);
   std::optional<BufferAccess> memory_side(const Side& side, bool write);
   std::optional<BufferAccess> on_chip_side(const TileAccess& access);
   bool check_buffer_side(const BufferAccess& access, bool write);

@@ -2,14 +2,8 @@
 #include "tools/compiler/program_builder/schedule.h"
 
 #include <algorithm>
-#include <atomic>
 
 namespace neuron::builder {
-
-uint32_t Schedule::next_id() {
-  static std::atomic<uint32_t> last = 0;
-  return ++last;
-}
 
 const Node* Schedule::innermost_loop() const {
   const auto loop = std::find_if(open_.rbegin(), open_.rend(),
@@ -20,62 +14,8 @@ const Node* Schedule::innermost_loop() const {
 uint32_t Schedule::rounds() const {
   const Node* loop = innermost_loop();
   if (loop == nullptr) return 1;
-  return std::max(1U,
-                  loop->block.count != 0 ? indexes_[loop->block.count].most : loop->block.rounds);
-}
-
-Index Schedule::add_index(IndexInfo info) {
-  indexes_.push_back(std::move(info));
-  return {static_cast<uint32_t>(indexes_.size() - 1), id_};
-}
-
-Index Schedule::zero() {
-  if (!zero_.present()) zero_ = add_index({.name = "zero"});
-  return zero_;
-}
-
-Index Schedule::executed() {
-  if (!executed_.present()) {
-    executed_ = add_index({.name = "executed", .most = 1});
-  }
-  return executed_;
-}
-
-bool Schedule::made(Index index) {
-  const bool other = index.number != 0 && index.program != id_;
-  if (index.number != 0 && index.number < indexes_.size() && !other) return true;
-  journal_.fail(runtime::fail(
-      NRT_INVALID, "an index {} is used; use numbers and rounds of loops of this program",
-      other ? "of another program" : "that was never made"));
-  return false;
-}
-
-bool Schedule::check(Index index) {
-  if (!made(index)) return false;
-  const IndexInfo& info = indexes_[index.number];
-  if (!info.open) {
-    journal_.fail(runtime::fail(NRT_INVALID, "the round of a loop is used behind its end"));
-    return false;
-  }
-  if (info.is_loop || known_.use(index.number)) return true;
-  journal_.fail(runtime::fail(NRT_INVALID,
-                              "number \"{}\" is used before it has a value on every way here; set "
-                              "it in front of branches and loops",
-                              info.name));
-  return false;
-}
-
-bool Schedule::check(const Motions& motions) {
-  return std::all_of(motions.begin(), motions.end(), [&](const Motion& motion) {
-    return check({motion.index, motion.program});
-  });
-}
-
-int64_t Schedule::distance(int64_t bytes, uint32_t most) {
-  constexpr int64_t kMost = int64_t{1} << 60;
-  int64_t far = 0;
-  if (__builtin_mul_overflow(bytes, int64_t{most}, &far)) far = bytes < 0 ? -kMost : kMost;
-  return std::clamp(far, -kMost, kMost);
+  return std::max(
+      1U, loop->block.count != 0 ? indexes_.all()[loop->block.count].most : loop->block.rounds);
 }
 
 std::pair<int64_t, int64_t> Schedule::reach(int64_t advance, const Motions& motions) const {
@@ -83,14 +23,14 @@ std::pair<int64_t, int64_t> Schedule::reach(int64_t advance, const Motions& moti
   const auto add = [&](int64_t far) { (far < 0 ? below : above) += far; };
   const Node* loop = innermost_loop();
   for (const Motion& motion : motions) {
-    if (motion.index >= indexes_.size()) continue;
+    if (motion.index >= indexes_.all().size()) continue;
     if (loop != nullptr && motion.index == loop->block.index) {
       advance += motion.bytes;
     } else {
-      add(distance(motion.bytes, indexes_[motion.index].most));
+      add(Indexes::distance(motion.bytes, indexes_.all()[motion.index].most));
     }
   }
-  add(distance(advance, rounds() - 1));
+  add(Indexes::distance(advance, rounds() - 1));
   return {below, above};
 }
 
@@ -99,10 +39,10 @@ void Schedule::resolve(Motions& motions, int64_t& advance) {
   motions = {};
   const Node* loop = innermost_loop();
   for (const Motion& motion : all) {
-    if (!check({motion.index, motion.program})) return;
+    if (!indexes_.check({motion.index, motion.program})) return;
     if (loop != nullptr && loop->block.index == motion.index) {
       advance += motion.bytes;
-    } else if (indexes_[motion.index].most != 0) {
+    } else if (indexes_.all()[motion.index].most != 0) {
       motions.add({motion.index, 0, motion.bytes});
     }
   }
@@ -124,7 +64,7 @@ void Schedule::resolve(Item& item) {
     if (loop != nullptr && advance.index == loop->block.index) advance.index = 0;
   }
   std::erase_if(item.step.advances, [&](const Advance& advance) {
-    return advance.index != 0 && indexes_[advance.index].most == 0 && advance.first == 0;
+    return advance.index != 0 && indexes_.all()[advance.index].most == 0 && advance.first == 0;
   });
   if (item.step.transfer < 0) return;
   Transfer& transfer = placement_.parts().transfers[static_cast<size_t>(item.step.transfer)];
@@ -132,7 +72,7 @@ void Schedule::resolve(Item& item) {
   for (BufferAccess& side : transfer.from) resolve(side.motions, side.advance);
   const auto fixed = [&](const BufferAccess& side) {
     return std::all_of(side.motions.begin(), side.motions.end(),
-                       [&](const Motion& motion) { return indexes_[motion.index].is_loop; });
+                       [&](const Motion& motion) { return indexes_.all()[motion.index].is_loop; });
   };
   if (fixed(transfer.to) && std::all_of(transfer.from.begin(), transfer.from.end(), fixed)) return;
   journal_.fail(runtime::fail(NRT_INVALID,
@@ -223,9 +163,9 @@ void Schedule::begin(Node node) {
       return;
     }
     placement_.expect_function();
-    known_.begin_function(node.block.function);
+    indexes_.known().begin_function(node.block.function);
   } else {
-    known_.begin();
+    indexes_.known().begin();
   }
   open_.push_back(std::move(node));
 }
@@ -233,7 +173,7 @@ void Schedule::begin(Node node) {
 void Schedule::begin_otherwise() {
   if (!open() || open_.empty()) return;
   open_.back().in_otherwise = true;
-  known_.begin_otherwise();
+  indexes_.known().begin_otherwise();
 }
 
 size_t Schedule::open_loops() const {
@@ -269,11 +209,11 @@ void Schedule::call(uint32_t function) {
                                 name, calls, kMostCalls));
     return;
   }
-  if (const auto number = known_.call(function)) {
+  if (const auto number = indexes_.known().call(function)) {
     journal_.fail(runtime::fail(NRT_INVALID,
                                 "function \"{}\" uses number \"{}\", which has no value on every "
                                 "way to this call; set it in front of branches and loops",
-                                name, indexes_[*number].name));
+                                name, indexes_.all()[*number].name));
     return;
   }
   if (in_function) {
@@ -291,18 +231,18 @@ void Schedule::call(uint32_t function) {
 void Schedule::check_end(const Node& node) {
   switch (node.kind) {
     case Node::Kind::kFunction:
-      return known_.end_function();
+      return indexes_.known().end_function();
     case Node::Kind::kLoop: {
-      node.block.count != 0 ? known_.end_maybe() : known_.end_always();
+      node.block.count != 0 ? indexes_.known().end_maybe() : indexes_.known().end_always();
       if (open_.front().kind != Node::Kind::kFunction || node.body.empty()) return;
       Depth& around = depths_[open_.front().block.function];
       around.loops = std::max(around.loops, open_loops());
       return;
     }
     case Node::Kind::kBranch:
-      return node.block.once ? known_.end_always() : known_.end_branch();
+      return node.block.once ? indexes_.known().end_always() : indexes_.known().end_branch();
     default:
-      return known_.end_maybe();
+      return indexes_.known().end_maybe();
   }
 }
 
@@ -312,7 +252,7 @@ void Schedule::end() {
   Node node = std::move(open_.back());
   open_.pop_back();
   if (node.kind == Node::Kind::kLoop && node.block.index != 0) {
-    indexes_[node.block.index].open = false;
+    indexes_.close(node.block.index);
   }
   if (node.kind == Node::Kind::kFunction) {
     functions_.push_back(std::move(node));
@@ -332,7 +272,7 @@ void Schedule::loop(uint32_t rounds, const std::function<void()>& body) {
   Node node;
   node.kind = Node::Kind::kLoop;
   node.block.rounds = rounds;
-  node.block.index = add_index({.name = "", .most = rounds - 1, .is_loop = true}).number;
+  node.block.index = indexes_.add({.name = "", .most = rounds - 1, .is_loop = true}).number;
   begin(std::move(node));
   body();
   end();
@@ -341,7 +281,7 @@ void Schedule::loop(uint32_t rounds, const std::function<void()>& body) {
 void Schedule::begin_while(const AddressField& condition) {
   if (!open()) return;
   if (open_.empty()) {
-    known_.begin();
+    indexes_.known().begin();
     return placement_.begin_while(condition);
   }
   Node node;
@@ -354,7 +294,7 @@ void Schedule::end_while() {
   if (!open()) return;
   if (!open_.empty() && open_.back().kind == Node::Kind::kWhile) return end();
   if (!open_.empty() || !placement_.in_while()) return;
-  known_.end_maybe();
+  indexes_.known().end_maybe();
   placement_.end_while();
 }
 
@@ -370,13 +310,13 @@ void Schedule::finish() {
     journal_.fail(runtime::fail(NRT_INVALID, "a loop whose rounds the device decides has no end"));
     return;
   }
-  for (unsigned e = 0; executed_.present() && e < NEURON_CORE_ENGINES; ++e) {
+  for (unsigned e = 0; indexes_.has_executed() && e < NEURON_CORE_ENGINES; ++e) {
     Item item;
     item.engine = e;
     item.step.instruction.opcode = NEURON_OP_MOV;
     item.step.instruction.engines = static_cast<uint8_t>(1u << e);
     item.step.instruction.scalar0 = {1, NEURON_SCALAR_IMMEDIATE, NEURON_DTYPE_U32, 0, 0};
-    item.step.registers = {executed_.number, 0, 0};
+    item.step.registers = {indexes_.executed().number, 0, 0};
     add(std::move(item));
   }
   placement_.finish();

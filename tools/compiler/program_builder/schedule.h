@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "tools/compiler/program_builder/indexes.h"
 #include "tools/compiler/program_builder/journal.h"
-#include "tools/compiler/program_builder/known_numbers.h"
 #include "tools/compiler/program_builder/placement.h"
 #include "tools/compiler/program_builder/program_parts.h"
 #include "tools/compiler/program_builder/recording.h"
@@ -29,7 +29,7 @@ class Schedule {
   using Item = builder::Item;
 
   explicit Schedule(std::string program)
-      : journal_(std::move(program)), placement_(journal_, indexes_) {}
+      : journal_(std::move(program)), placement_(journal_, indexes_.all()) {}
   Schedule(const Schedule&) = delete;
   Schedule& operator=(const Schedule&) = delete;
 
@@ -69,30 +69,11 @@ class Schedule {
   // True if transfers can be listed beforehand: what is around them happens as often as it says.
   bool can_prepare() const;
 
-  // No other schedule of this process has this number.
-  uint32_t id() const { return id_; }
-
-  // A number that engines hold; its largest value must be known.
-  Index add_index(IndexInfo info);
-  // A number that is always 0, and one that is 0 until an execution has ended. Registers are 0
-  // when the program is started, and stay as they are from one execution to the next.
-  Index zero();
-  Index executed();
-  const IndexInfo& index(Index index) const { return indexes_[index.number]; }
-  const std::vector<IndexInfo>& indexes() const { return indexes_; }
-  // The number has a value from here on.
-  void give_value(Index number) { known_.give(number.number); }
-  // False, with an error, if it is no index of this program.
-  bool made(Index index);
-  // False, with an error, if it is no index of this program, the loop has ended, or the number has
-  // no value.
-  bool check(Index index);
-  bool check(const Motions& motions);
+  Indexes& indexes() { return indexes_; }
+  const Indexes& indexes() const { return indexes_; }
   // How far an access may reach in front of and behind its first place: with the rounds of the
   // innermost loop, and with its motions. No further than 2^62, where nothing lies.
   std::pair<int64_t, int64_t> reach(int64_t advance, const Motions& motions) const;
-  // The distance behind `most` units of so many bytes, within 2^60.
-  static int64_t distance(int64_t bytes, uint32_t most);
 
   // What is added until end_while() happens as long as the word at `condition`, in SBUF or in a
   // temporary, is not 0 when a round begins. All
@@ -121,7 +102,6 @@ class Schedule {
     size_t loops = 0, calls = 0;
   };
 
-  static uint32_t next_id();
   const Node* innermost_loop() const;
   // Of what is open; loops of one round are none.
   size_t open_loops() const;
@@ -130,19 +110,16 @@ class Schedule {
   void resolve(Motions& motions, int64_t& advance);
   void resolve(Item& item);
 
-  const uint32_t id_ = next_id();
   Journal journal_;
-  std::vector<IndexInfo> indexes_{1};  // By number; the first is none
+  Indexes indexes_{journal_};
   Placement placement_;
   std::array<uint32_t, NEURON_CORE_ENGINES> next_id_{};  // Of an engine's transfers
   // HBM buffers that are other ones, from a byte on.
   std::map<uint32_t, std::pair<uint32_t, uint64_t>> memory_of_;
-  Index zero_, executed_;
   std::vector<Node> open_;  // The outermost first
   std::vector<Node> functions_;
   std::vector<std::string> function_names_{"main"};
   std::vector<Depth> depths_{1};  // Of functions, by number
-  KnownNumbers known_;
   bool finished_ = false;
 };
 

@@ -66,10 +66,12 @@ Result<void> SemaphoreNumbers::assign() {
   }
   slots_.resize(schedule_.slots().size());
   if (next - NEURON_SEM_PROGRAM_FIRST + counters_.size() + slots_.size() > kSemaphores) {
-    return share(next);
+    NEURON_CHECK(share(next));
+  } else {
+    for (Counter& counter : counters_) counter.number = static_cast<uint8_t>(next++);
+    for (uint8_t& number : slots_) number = static_cast<uint8_t>(next++);
   }
-  for (Counter& counter : counters_) counter.number = static_cast<uint8_t>(next++);
-  for (uint8_t& number : slots_) number = static_cast<uint8_t>(next++);
+  note_scopes();
   return {};
 }
 
@@ -165,31 +167,36 @@ SemaphoreNumbers::Target SemaphoreNumbers::target_of(const Point& point, int32_t
   return target;
 }
 
-std::vector<uint8_t> SemaphoreNumbers::cleared_by(const Meeting& meeting) const {
-  std::set<uint8_t> numbers;
-  const auto ends = [&](uint32_t scope) {
-    return std::find(meeting.scopes.begin(), meeting.scopes.end(), scope) != meeting.scopes.end();
-  };
-  for (const Counter& counter : counters_) {
-    if (ends(counter.scope)) numbers.insert(counter.number);
+void SemaphoreNumbers::note_scopes() {
+  counters_of_.resize(schedule_.parts().scopes.size());
+  numbers_of_.resize(counters_of_.size());
+  for (uint32_t c = 0; c < counters_.size(); ++c) {
+    counters_of_[counters_[c].scope].push_back(c);
+    numbers_of_[counters_[c].scope].push_back(counters_[c].number);
   }
   for (size_t slot = 0; !shared_ && slot < slots_.size(); ++slot) {
-    const auto& uses = schedule_.slots()[slot].uses;
-    if (std::any_of(uses.begin(), uses.end(),
-                    [&](const Slot::Use& use) { return ends(use.scope); })) {
-      numbers.insert(slots_[slot]);
+    for (const Slot::Use& use : schedule_.slots()[slot].uses) {
+      auto& numbers = numbers_of_[use.scope];
+      if (numbers.empty() || numbers.back() != slots_[slot]) numbers.push_back(slots_[slot]);
     }
+  }
+}
+
+std::vector<uint8_t> SemaphoreNumbers::cleared_by(const Meeting& meeting) const {
+  std::set<uint8_t> numbers;
+  for (uint32_t scope : meeting.scopes) {
+    numbers.insert(numbers_of_[scope].begin(), numbers_of_[scope].end());
   }
   return {numbers.begin(), numbers.end()};
 }
 
 std::vector<uint8_t> SemaphoreNumbers::cleared_by(const WhileLoop& loop) const {
-  std::vector<uint8_t> numbers;
-  for (const Counter& counter : counters_) {
-    if (std::find(loop.scopes.begin(), loop.scopes.end(), counter.scope) != loop.scopes.end()) {
-      numbers.push_back(counter.number);
-    }
+  std::set<uint32_t> counters;
+  for (uint32_t scope : loop.scopes) {
+    counters.insert(counters_of_[scope].begin(), counters_of_[scope].end());
   }
+  std::vector<uint8_t> numbers;
+  for (uint32_t counter : counters) numbers.push_back(counters_[counter].number);
   for (uint32_t slot : loop.slots) {
     if (!shared_) numbers.push_back(slots_[slot]);
   }

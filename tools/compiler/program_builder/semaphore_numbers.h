@@ -80,6 +80,8 @@ class SemaphoreNumbers {
   };
 
   void count(unsigned engine);
+  // Which semaphores count in which scope.
+  void note_scopes();
   void open(unsigned engine, uint32_t scope, Current& current);
   bool meets() const {
     return !schedule_.while_loops().empty() || !schedule_.parts().meetings.empty();
@@ -94,6 +96,9 @@ class SemaphoreNumbers {
   std::vector<uint8_t> slots_;  // If none are shared
   bool shared_ = false;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> slot_counters_;  // By slot and scope
+  // By scope, ascending: the counters of engines, and the numbers of all that counts.
+  std::vector<std::vector<uint32_t>> counters_of_;
+  std::vector<std::vector<uint8_t>> numbers_of_;
   uint32_t opened_ = 0;  // Counters of the engine that is counted
 };
 

@@ -22,9 +22,9 @@ bool recodes(const ComputeOptions& compute) {
 
 }  // namespace
 
-json::array TransferList::of_engine(unsigned engine) {
+std::string TransferList::of_engine(unsigned engine) {
   engine_ = engine;
-  list_.clear();
+  list_ = "[";
   const auto& steps = schedule_.steps()[engine];
   size_t first = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -35,6 +35,7 @@ json::array TransferList::of_engine(unsigned engine) {
     first = i + 1;
   }
   list(first, steps.size());
+  list_ += "]";
   return std::move(list_);
 }
 
@@ -135,7 +136,8 @@ void TransferList::append(const Transfer& transfer) {
     entry["function_start"] = function_;
   }
   entry["desc"] = std::move(description);
-  list_.push_back(std::move(entry));
+  if (list_.size() > 1) list_ += ",";
+  list_ += json::serialize(entry);
 }
 
 }  // namespace neuron::builder

@@ -27,7 +27,8 @@ class TransferList {
                VariableName variable_name)
       : schedule_(schedule), semaphores_(semaphores), variable_name_(std::move(variable_name)) {}
 
-  boost::json::array of_engine(unsigned engine);
+  // As JSON text: a list of objects takes twenty times the memory.
+  std::string of_engine(unsigned engine);
 
  private:
   // Steps [first, end) as often as the loops around them say.
@@ -42,7 +43,7 @@ class TransferList {
   const SemaphoreNumbers& semaphores_;
   VariableName variable_name_;
   unsigned engine_ = 0;
-  boost::json::array list_;
+  std::string list_;
   int64_t round_ = 0;                   // Of the innermost loop
   std::map<uint32_t, int64_t> rounds_;  // By index
   std::string function_;                // That is listed; empty: the main program

@@ -417,6 +417,14 @@ TEST(Program, RefusesGeneratedTransfersThatRegistersCannotMove) {
       "elements more than 2147483647 bytes apart");
 }
 
+TEST(Program, RefusesRowsOfAnIndirectTransferBeyond32Bits) {
+  Fixture f;
+  const Buffer large = f.program.temporary("large", kF32, {uint64_t{1} << 33, 64});
+  const Tile index = f.program.sbuf("index", 128, 1, NEURON_DTYPE_U32);
+  f.program.dma_gather(f.tile.all(), large, index.all());
+  expect_error(f.program, "names a buffer of 8589934592 rows of 256 bytes");
+}
+
 TEST(Program, RefusesToGenerateATransferOfATensorThatMoves) {
   Fixture f;
   f.program.dma_generate(f.tile.all(), f.x.all());
