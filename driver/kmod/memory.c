@@ -412,8 +412,7 @@ void nd_memory_destroy(struct neuron_device *nd)
 		if (!chunk->host || !atomic_read(&chunk->imports)) {
 			give_back(nd, chunk);
 		} else if (!nd_host_detach(nd, chunk)) {
-			/* What the kernel's interface for DMA keeps for a device goes back before
-			 * it. */
+			/* The kernel takes back before the device what it keeps for its DMA. */
 			dev_warn(
 				nd->dev,
 				"neuron%u: %llu bytes of host memory that another device has pinned are lost\n",

@@ -87,8 +87,12 @@ class Loader {
   void list_ports() {
     for (const auto* list : {&model_.inputs, &model_.outputs}) {
       for (const neff::TensorInfo& info : *list) {
-        const neff::Variable& variable = model_.subgraphs[info.subgraph].variables[info.variable];
-        result_->ports_.push_back({info, list == &model_.outputs, variable.true_size});
+        result_->ports_.push_back({info, list == &model_.outputs});
+        // Of a tensor without a variable place_variables() says what is wrong.
+        if (info.subgraph >= model_.subgraphs.size()) continue;
+        const std::vector<neff::Variable>& variables = model_.subgraphs[info.subgraph].variables;
+        if (info.variable >= variables.size()) continue;
+        result_->ports_.back().true_size = variables[info.variable].true_size;
       }
     }
   }

@@ -24,7 +24,7 @@ bool recodes(const ComputeOptions& compute) {
 
 std::string TransferList::of_engine(unsigned engine) {
   engine_ = engine;
-  list_ = "[";
+  list_.assign(1, '[');
   const auto& steps = schedule_.steps()[engine];
   size_t first = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
