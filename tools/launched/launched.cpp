@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <span>
 
@@ -142,19 +143,36 @@ Result<std::string> root_of(const Launched& launched) {
                 "NEURON_RT_ROOT_COMM_ID=ADDRESS:PORT",
                 launched.first_node, gai_strerror(error));
   }
-  const uint32_t host =
-      ntohl(reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr.s_addr);
-  char text[INET_ADDRSTRLEN] = "";
-  inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr, text,
-            sizeof text);
+  sockaddr_in address{};
+  std::memcpy(&address, found->ai_addr, sizeof address);
   freeaddrinfo(found);
+  const std::string text = text_of(address, static_cast<uint16_t>(port));
   // Debian writes the name of a host into its own /etc/hosts with such an address.
-  if (host >> 24 == IN_LOOPBACKNET) {
+  if (ntohl(address.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET) {
     return fail(NRT_INVALID,
                 "the first node of the job, {}, is {} here, which the other nodes do not reach; "
                 "give all processes NEURON_RT_ROOT_COMM_ID=ADDRESS:PORT",
-                launched.first_node, text);
+                launched.first_node, text.substr(0, text.rfind(':')));
   }
+  return text;
+}
+
+std::optional<sockaddr_in> address_behind(const std::string& root) {
+  const size_t colon = root.rfind(':');
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  const int port = colon == std::string::npos ? 0 : std::atoi(root.c_str() + colon + 1);
+  if (port <= 0 || port >= 65535 ||
+      inet_pton(AF_INET, root.substr(0, colon).c_str(), &address.sin_addr) != 1) {
+    return std::nullopt;
+  }
+  address.sin_port = htons(static_cast<uint16_t>(port + 1));
+  return address;
+}
+
+std::string text_of(const sockaddr_in& address, uint16_t port) {
+  char text[INET_ADDRSTRLEN] = "";
+  inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
   return format("{}:{}", text, port);
 }
 

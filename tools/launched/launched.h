@@ -7,6 +7,8 @@
 #ifndef TOOLS_LAUNCHED_LAUNCHED_H
 #define TOOLS_LAUNCHED_LAUNCHED_H
 
+#include <netinet/in.h>
+
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -37,6 +39,12 @@ std::string first_of_node_list(const std::string& list);
 // ADDRESS:PORT of rank 0: of the job's first node, with a port that follows from the job's name, so
 // that all processes find it without being told. Fails: where only the user knows the first node.
 runtime::Result<std::string> root_of(const Launched& launched);
+
+// Where the processes of a job meet: the port behind that of the root, ADDRESS:PORT of an IPv4
+// address. Empty: the text is no such address, or there is no port behind it.
+std::optional<sockaddr_in> address_behind(const std::string& root);
+// ADDRESS:PORT, with another port than that of the address.
+std::string text_of(const sockaddr_in& address, uint16_t port);
 
 }  // namespace neuron::tools
 

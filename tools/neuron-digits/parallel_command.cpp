@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-digits/parallel_command.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <nrt/nrt_open.h>
 #include <sys/socket.h>
@@ -27,32 +26,10 @@ namespace {
 constexpr const char* kRootVariable = "NEURON_RT_ROOT_COMM_ID";
 constexpr uint32_t kBatch = kernels::kDigitsTrainingBatch;
 
-bool complain(const std::string& sentence) {
-  std::fprintf(stderr, "neuron-digits: %s\n", sentence.c_str());
-  return false;
-}
-
-// ADDRESS:PORT of an IPv4 address.
-bool read_address(const std::string& text, sockaddr_in& address) {
-  const size_t colon = text.rfind(':');
-  address = {};
-  address.sin_family = AF_INET;
-  const int port = colon == std::string::npos ? 0 : std::atoi(text.c_str() + colon + 1);
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  return port > 0 && port < 65535 &&
-         inet_pton(AF_INET, text.substr(0, colon).c_str(), &address.sin_addr) == 1;
-}
-
-std::string text_of(const sockaddr_in& address, int port) {
-  char text[INET_ADDRSTRLEN] = "";
-  inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
-  return std::string(text) + ":" + std::to_string(port);
-}
-
-// The processes meet at the port behind that of the ranks.
+// The processes meet at the port behind that of the ranks. Empty: the root is no IPv4 address.
 std::string behind(const std::string& root) {
-  sockaddr_in address{};
-  return read_address(root, address) ? text_of(address, ntohs(address.sin_port) + 1) : "";
+  const auto address = tools::address_behind(root);
+  return address ? tools::text_of(*address, ntohs(address->sin_port)) : "";
 }
 
 bool is_free(sockaddr_in address, uint16_t port) {
@@ -65,8 +42,9 @@ bool is_free(sockaddr_in address, uint16_t port) {
 // Where this process can be rank 0 of those that are left: its address on the way to the root
 // before, with a port that is free now, below those that Linux gives out. Empty: there is none.
 std::string new_root(const std::string& before) {
-  sockaddr_in address{};
-  if (!read_address(before, address)) return "";
+  const auto there = tools::address_behind(before);
+  if (!there) return "";
+  sockaddr_in address = *there;
   const base::FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   socklen_t length = sizeof address;
   if (!socket ||
@@ -77,7 +55,7 @@ std::string new_root(const std::string& before) {
   std::random_device random;
   for (int i = 0; i < 100; ++i) {
     const auto port = static_cast<uint16_t>(20000 + random() % 12000);
-    if (is_free(address, port)) return text_of(address, port);
+    if (is_free(address, port)) return tools::text_of(address, port);
   }
   return "";
 }

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <memory>
 
+#include "tools/neuron-digits/failure_text.h"
 #include "tools/neuron-digits/loss_curves.h"
 #include "tools/neuron-digits/trainer.h"
 
@@ -25,11 +26,6 @@ constexpr std::array kPrecisions = {
     Precision{"bf16 nearest-even", "digits_training_bf16.neff"},
     Precision{"bf16 stochastic", "digits_training_bf16_sr.neff"},
 };
-
-bool complain(const std::string& sentence) {
-  std::fprintf(stderr, "neuron-digits: %s\n", sentence.c_str());
-  return false;
-}
 
 bool load(Trainer& trainer, const std::string& path) {
   std::ifstream file(path, std::ios::binary);

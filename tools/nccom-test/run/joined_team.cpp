@@ -21,6 +21,7 @@
 #include "driver/base/hexadecimal.h"
 #include "driver/base/hmac_sha256.h"
 #include "driver/base/random_bytes.h"
+#include "tools/launched/launched.h"
 #include "tools/nccom-test/run/emulator_daemon.h"
 #include "tools/nccom-test/run/rank_threads.h"
 
@@ -87,19 +88,11 @@ bool equal_proofs(const std::string& a, const std::string& b) {
 
 // The port behind that of ADDRESS:PORT, of an IPv4 address.
 Result<sockaddr_in> leader_address(const std::string& root) {
-  const size_t colon = root.rfind(':');
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  const int port = colon == std::string::npos ? 0 : std::atoi(root.c_str() + colon + 1);
-  if (port <= 0 || port >= 65535 ||
-      inet_pton(AF_INET, root.substr(0, colon).c_str(), &address.sin_addr) != 1) {
-    return fail(CCOM_INVALID,
-                "the address of rank 0 is \"{}\"; under mpirun or srun it must be IPV4:PORT, and "
-                "the port behind it free as well",
-                root);
-  }
-  address.sin_port = htons(static_cast<uint16_t>(port + 1));
-  return address;
+  if (const auto address = tools::address_behind(root)) return *address;
+  return fail(CCOM_INVALID,
+              "the address of rank 0 is \"{}\"; under mpirun or srun it must be IPV4:PORT, and the "
+              "port behind it free as well",
+              root);
 }
 
 bool send_all(int descriptor, const std::string& text) {

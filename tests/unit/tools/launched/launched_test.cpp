@@ -88,6 +88,17 @@ TEST(LaunchedProcess, FindsTheFirstHostOfSlurmsLists) {
   EXPECT_EQ(first_of_node_list(""), "");
 }
 
+TEST(LaunchedProcess, MeetsTheOthersAtThePortBehindThatOfTheRoot) {
+  const auto address = address_behind("10.1.2.3:4000");
+  ASSERT_TRUE(address);
+  EXPECT_EQ(text_of(*address, 7), "10.1.2.3:7");
+  EXPECT_EQ(ntohs(address->sin_port), 4001);
+  for (const char* text : {"", "10.1.2.3", "10.1.2.3:", "10.1.2.3:0", "10.1.2.3:65535", "host:4000",
+                           "10.1.2:4000", ":4000"}) {
+    EXPECT_FALSE(address_behind(text)) << text;
+  }
+}
+
 TEST(LaunchedProcess, HasARootThatAllProcessesOfTheJobFindAlone) {
   Launched launched{.launcher = "MPICH", .process = 0, .processes = 2, .nodes = 1, .job = "4711"};
   const auto first = root_of(launched);
