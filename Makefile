@@ -45,7 +45,7 @@ test: vm-dependencies ## lint, all tests, a virtual machine, sanitizers, short f
 check: test-dependencies all ## the quick tests, at most 4 minutes
 	cd $(BUILD) && $(CTEST) -j $(JOBS) -LE slow
 
-lint: test-dependencies all ## layers, circles, pictures, sizes, dialect, waits, formatting, headers, exported symbols
+lint: test-dependencies all ## layers, circles, pictures, sizes, dialect, waits, formatting, headers, tests that promises name, exported symbols
 	@tests/lint/run $(BUILD)
 
 tidy: test-dependencies all ## clang-tidy on all sources; lint takes those that changed last

@@ -19,6 +19,7 @@ import layers
 import licences
 import methods
 import pictures
+import promises
 import repeats
 import tidy
 
@@ -511,6 +512,39 @@ class Licences(Tree):
     def test_a_source_of_the_kernel_module_under_another_licence_fails(self):
         self.write({"driver/kmod/b.c": "// SPDX-License-Identifier: Apache-2.0\n"})
         self.assert_one("driver/kmod/b.c")
+
+
+class Promises(Tree):
+    """A page with one row, a program that has two tests, and a file of the guest's tests."""
+
+    def setUp(self):
+        super().setUp()
+        self.write({
+            "build/tests/unit_a": "#!/bin/sh\necho 'Running main()'\necho 'Suite.'\necho '  First'\necho '  Second/0  # GetParam() = 1'\n",
+            "tests/vm/guest/calls.cpp": 'CASE("a call ends") {\n',
+        })
+        os.chmod("build/tests/unit_a", 0o755)
+
+    def found(self, cell):
+        self.write({promises.PAGE: f"# Trust\n\n{promises.HEADER}\n|---|---|\n| It holds | {cell} |\n\n| other | table |\n|---|---|\n| a | b |\n"})
+        return promises.complaints("build")
+
+    def test_names_that_exist_pass(self):
+        for cell in ("`unit_a Suite.First`", "`unit_a Suite.First`, `…Second/*`", "`unit_a *.Second/0`, `Suite.*`", '`calls.cpp`: "a call ends"', "`tests/vm/guest/calls.cpp`"):
+            self.assertEqual([], self.found(cell), cell)
+
+    def test_a_test_a_program_a_file_or_a_sentence_that_is_not_there_fails(self):
+        for cell, word in (("`unit_a Suite.Third`", "no test Suite.Third"), ("`unit_a Suite.First`, `…Third`", "no test Suite.*Third"),
+                           ("`unit_b Suite.First`", "no program unit_b"), ("`Suite.First`", "no program before it"),
+                           ("`tests/vm/guest/others.cpp`", "others.cpp"), ('`calls.cpp`: "a call ends", "it does not"', "it does not"),
+                           ("", "no test is named"), ('"a call ends"', "no sentence")):
+            found = self.found(cell)
+            self.assertTrue(any(word in complaint for complaint in found), (cell, found))
+            self.assertTrue(all(complaint.startswith(promises.PAGE + ":5: ") for complaint in found), found)
+
+    def test_a_page_without_a_table_fails(self):
+        self.write({promises.PAGE: "# Trust\n"})
+        self.assertEqual(1, len(promises.complaints("build")))
 
 
 if __name__ == "__main__":

@@ -20,12 +20,6 @@ std::string_view name_of(std::string_view host) {
   return port ? host.substr(0, colon) : host;
 }
 
-// Without the port that browsers leave out.
-std::string_view without_default_port(std::string_view host) {
-  const std::string_view name = name_of(host), port = host.substr(name.size());
-  return port == ":80" || port == ":443" ? name : host;
-}
-
 bool is_address(std::string_view name) {
   unsigned char bytes[16];
   if (name.size() > 2 && name.front() == '[' && name.back() == ']') {
@@ -34,10 +28,18 @@ bool is_address(std::string_view name) {
   return ::inet_pton(AF_INET, std::string(name).c_str(), bytes) == 1;
 }
 
+// A port that is left out is that of the scheme. The scheme is the origin's also for `host`: a
+// proxy may have spoken TLS in our place.
 bool same_site(std::string_view origin, std::string_view host) {
-  const size_t scheme = origin.find("://");
-  return scheme != std::string_view::npos &&
-         same_word(without_default_port(origin.substr(scheme + 3)), without_default_port(host));
+  constexpr std::string_view kHttp = "http://", kHttps = "https://";
+  const bool tls = origin.substr(0, kHttps.size()) == kHttps;
+  if (!tls && origin.substr(0, kHttp.size()) != kHttp) return false;
+  const std::string_view site = origin.substr(tls ? kHttps.size() : kHttp.size());
+  const auto port_of = [tls](std::string_view text) {
+    const std::string_view port = text.substr(name_of(text).size());
+    return !port.empty() ? port : std::string_view(tls ? ":443" : ":80");
+  };
+  return same_word(name_of(site), name_of(host)) && port_of(site) == port_of(host);
 }
 
 bool only_reads(std::string_view method) { return method == "GET" || method == "HEAD"; }

@@ -42,6 +42,18 @@ bool is_reserved_queue(Session& session, uint32_t engine, uint32_t queue) {
   return false;
 }
 
+// A queue in use by another process is neither taken over, nor rung, acknowledged or stopped with
+// its engine. With the lock of the device's tables.
+int check_queue_owner(Session& session, uint32_t engine, uint32_t queue) {
+  Device& device = session.device();
+  const QueueState& state = device.queues[engine][queue];
+  if (state.owner == 0 || !device.is_anothers(state.client, session.client())) return 0;
+  return fail(-EBUSY,
+              "device %u engine %u queue %u is set up by pid %d, which has the device open; use "
+              "another queue, end that process, or reset its core",
+              session.device_index(), engine, queue, state.client.pid);
+}
+
 int engine_set_state(Session& session, neuron_ioctl_dma_eng_set_state& request) {
   Device& device = session.device();
   // 0 disable, 2 normal, 3 abort; other values are ignored, as the public driver does.
@@ -52,6 +64,11 @@ int engine_set_state(Session& session, neuron_ioctl_dma_eng_set_state& request) 
     return fail(-EALREADY,
                 "device %u engine %u carries the host's copies: no process changes its state",
                 session.device_index(), request.eng_id);
+  }
+  const std::lock_guard lock(device.mutex);
+  const bool stops = request.state != 2;
+  for (uint32_t queue = 0; stops && queue < NEURON_DMA_QUEUES; ++queue) {
+    if (int error = check_queue_owner(session, request.eng_id, queue)) return error;
   }
   const uint64_t base = nd_chip_udma(&device.layout(), request.eng_id) + NEURON_UDMA_CHANGE_STATE;
   device.chip().write_register(base + NEURON_UDMA_M2S, bit);
@@ -91,18 +108,6 @@ int queue_ring(Session& session, uint64_t handle, uint32_t count, const char* na
                 chunk->size);
   }
   return 0;
-}
-
-// A queue in use by another process is neither taken over, nor rung or acknowledged. With the lock
-// of the device's tables.
-int check_queue_owner(Session& session, uint32_t engine, uint32_t queue) {
-  Device& device = session.device();
-  const QueueState& state = device.queues[engine][queue];
-  if (state.owner == 0 || !device.is_anothers(state.client, session.client())) return 0;
-  return fail(-EBUSY,
-              "device %u engine %u queue %u is set up by pid %d, which has the device open; use "
-              "another queue, end that process, or reset its core",
-              session.device_index(), engine, queue, state.client.pid);
 }
 
 int queue_init(Session& session, neuron_ioctl_dma_queue_init& request) {

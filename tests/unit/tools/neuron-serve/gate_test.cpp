@@ -78,6 +78,12 @@ TEST(Gate, RefusesWhatPagesOfOtherSitesAsk) {
                              "http://localhost:8000.evil.example", "https://evil.example", "x"}) {
     EXPECT_EQ(status_of_form("localhost:8000", origin), 403) << origin;
   }
+  // Another server of the same host, at the port that another scheme has by itself.
+  EXPECT_EQ(status_of_form("localhost", "http://localhost:443"), 403);
+  EXPECT_EQ(status_of_form("localhost:443", "http://localhost"), 403);
+  EXPECT_EQ(status_of_form("localhost:443", "https://localhost"), 0);
+  EXPECT_EQ(status_of_form("localhost", "https://localhost:80"), 403);
+  EXPECT_EQ(status_of_form("localhost", "chrome-extension://localhost"), 403);
   // Without Origin there may be another word for it.
   EXPECT_EQ(status_of_form("localhost", "", "same-origin"), 0);
   EXPECT_EQ(status_of_form("localhost", "", "none"), 0);

@@ -151,6 +151,14 @@ TEST_F(QueueCalls, AQueueOfAProcessThatLivesIsNoOthers) {
   EXPECT_EQ(second->ioctl(NEURON_IOCTL_DMA_QUEUE_COPY_START, &start), -EBUSY);
   neuron_ioctl_dma_ack_completed seen = {7, 3, 1};
   EXPECT_EQ(second->ioctl(NEURON_IOCTL_DMA_ACK_COMPLETED, &seen), -EBUSY);
+  // Nor does it stop the whole engine, which any process may start.
+  for (const uint32_t state : {0u, 3u}) {
+    neuron_ioctl_dma_eng_set_state stop = {7, state};
+    EXPECT_EQ(second->ioctl(NEURON_IOCTL_DMA_ENG_SET_STATE, &stop), -EBUSY) << state;
+    EXPECT_EQ(first->ioctl(NEURON_IOCTL_DMA_ENG_SET_STATE, &stop), 0) << last_error();
+  }
+  neuron_ioctl_dma_eng_set_state go = {7, 2};
+  EXPECT_EQ(second->ioctl(NEURON_IOCTL_DMA_ENG_SET_STATE, &go), 0) << last_error();
   neuron_ioctl_dma_queue_release release = {};
   release.eng_id = 7;
   release.qid = 3;
