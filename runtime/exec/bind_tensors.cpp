@@ -142,11 +142,12 @@ Result<Resolution*> resolve(LoadedModel& model, const MatchedTensors& tensors) {
   if (resolution.binding == nullptr) {
     auto binding = std::make_unique<Binding>();
     NEURON_TRY(rings, DescriptorRings::create(model.core().device(), model.core().number(),
-                                              model.rings(), addresses[0]));
+                                              model.rings(), addresses[0], model.port_pointers()));
     binding->rings = std::move(rings);
     if (LoadedModel* second = model.second()) {
-      NEURON_TRY(others, DescriptorRings::create(second->core().device(), second->core().number(),
-                                                 second->rings(), addresses[1]));
+      NEURON_TRY(others,
+                 DescriptorRings::create(second->core().device(), second->core().number(),
+                                         second->rings(), addresses[1], second->port_pointers()));
       binding->second_rings = std::move(others);
     }
     binding->ports = std::move(ports);

@@ -112,6 +112,8 @@ class LoadedModel final : private ScratchpadUser {
   uint64_t constant_bytes() const { return constants_ == nullptr ? 0 : constants_->size(); }
   const EngineImage& image(uint32_t engine) const { return images_[engine]; }
 
+  // Where its program reads the addresses of inputs and outputs.
+  const std::vector<PortPointer>& port_pointers() const { return port_pointers_; }
   // Its transfers into SBUF and PSUM.
   const TileWriters& tile_writers() const { return tile_writers_; }
   // "semaphore 20 (a_full)"
@@ -204,6 +206,7 @@ class LoadedModel final : private ScratchpadUser {
   // Places of the addresses of variables in the scratchpad.
   std::vector<AddressPlace> address_places_;
   std::vector<PointerPlace> pointer_places_;
+  std::vector<PortPointer> port_pointers_;
   bool moved_ = false;  // the device has not been told
   neff::DebugInfo debug_;
   std::array<uint8_t, 16> uuid_{};

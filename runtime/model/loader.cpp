@@ -179,10 +179,9 @@ class Loader {
       if (v.kind == neff::VariableKind::kPointer) targets = {v.referenced};
       for (const uint32_t target : targets) {
         if (is_port(graph_.variables[target].kind)) {
-          return fail(NRT_INVALID,
-                      "variable '{}' holds the address of '{}', an input or output, whose place "
-                      "changes with the tensors of each execution",
-                      v.name, graph_.variables[target].name);
+          // Written when the tensors are bound.
+          const uint64_t at = result_->addresses_[variable] + table.size() * sizeof(table[0]);
+          result_->port_pointers_.push_back({at, target});
         }
         if (graph_.variables[target].kind == neff::VariableKind::kVirtual) {
           result_->pointer_places_.push_back({offset + table.size() * sizeof(table[0]), target});
@@ -227,7 +226,8 @@ class Loader {
     return progress_.add(bytes);
   }
 
-  // Every input or output variable that a transfer moves must have a tensor bound to it.
+  // Every input or output variable that a transfer moves, or whose address the program reads, must
+  // have a tensor bound to it.
   Result<void> check_transfers() {
     std::vector<bool> bound(graph_.variables.size());
     for (const auto* list : {&model_.inputs, &model_.outputs}) {
@@ -240,6 +240,20 @@ class Loader {
         NEURON_CHECK(check_bound(bound, transfer.to));
         for (const neff::DmaAccess& from : transfer.from) NEURON_CHECK(check_bound(bound, from));
       }
+    }
+    const std::vector<PortPointer>& pointers = result_->port_pointers_;
+    if (pointers.size() > kMaxPortPointers) {
+      return fail(NRT_INVALID,
+                  "the program reads the addresses of inputs and outputs at {} places; the most is "
+                  "{}",
+                  pointers.size(), kMaxPortPointers);
+    }
+    for (const PortPointer& pointer : pointers) {
+      if (bound[pointer.variable]) continue;
+      return fail(NRT_INVALID,
+                  "variable '{}' is an input or output whose address the program reads, but "
+                  "neff.json lists no tensor for it",
+                  graph_.variables[pointer.variable].name);
     }
     return {};
   }
@@ -319,6 +333,7 @@ class Loader {
                            .semaphores = semaphores,
                            .events = events,
                            .rings = &result_->rings_,
+                           .reads_addresses = !result_->port_pointers_.empty(),
                            .streams = streams_};
     if (!code.empty()) request.main = program.entries[program.main].pc;
     const std::vector<isa::Instruction> wrapper = make_wrapper(request);

@@ -115,7 +115,7 @@ void rewind(Emitter& emit, const CorePlace& core, const StreamUse& stream) {
 
 void prepare_launch(Emitter& emit, const WrapperRequest& request) {
   const bool queues = request.rings != nullptr && !request.rings->queues().empty();
-  if (queues) rebind(emit, request.launch_record);
+  if (queues || request.reads_addresses) rebind(emit, request.launch_record);
   const uint64_t set = request.core.window() + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_SET;
   for (size_t i = 0; i < request.semaphores.size();) {
     size_t end = i + 1;

@@ -3,9 +3,10 @@
 // The program around a model's program on each engine: waits for a launch, calls `main`, reports.
 // It stays resident, so that a launch is one record and one semaphore increment.
 //   PE, Activation, Pool, DVE:  wait go; call main; drain, done++; repeat.
-//   SP:  wait launch; point the queues to other rings if the record asks for it; clear the
-//        program's semaphores and events; rewind the rings, those of collectives too; go to the
-//        others; call main; wait for four done and for all collectives; complete.
+//   SP:  wait launch; if the record asks for it, point the queues to other rings and write the
+//        addresses of tensors that the program reads; clear the program's semaphores and events;
+//        rewind the rings, those of collectives too; go to the others; call main; wait for four
+//        done and for all collectives; complete.
 // Callers: loader. Thread-safe: no state. Cannot fail: its instructions are valid by construction
 // (tests check them).
 #ifndef RUNTIME_MODEL_WRAPPER_H
@@ -32,6 +33,7 @@ struct WrapperRequest {
   std::vector<uint8_t> semaphores;  // of the program, ascending, each once
   std::vector<uint8_t> events;      // likewise
   const RingPlan* rings = nullptr;
+  bool reads_addresses = false;    // of inputs or outputs, from its constants
   std::vector<StreamUse> streams;  // of collectives
 };
 

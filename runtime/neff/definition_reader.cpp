@@ -302,7 +302,9 @@ void Reader::resolve_references() {
   }
   const JsonPath top;
   const JsonPath all{&top, "var", {}};
-  auto resolve = [&](const Variable& from, uint64_t id) -> uint32_t {
+  // `ports`: the address of an input or output, which changes with every binding, may be meant. The
+  // address of a state buffer is not a memory address that a table may hold.
+  auto resolve = [&](const Variable& from, uint64_t id, bool ports) -> uint32_t {
     const JsonPath where{&all, from.name, {}};
     const auto found = by_id.find(id);
     if (found == by_id.end()) {
@@ -310,22 +312,19 @@ void Reader::resolve_references() {
       return 0;
     }
     const Variable& to = variables[found->second];
-    // The address of an input or output changes with every binding. The address of a state buffer
-    // is not a memory address that a table may hold.
-    if (to.kind == VariableKind::kInput || to.kind == VariableKind::kOutput ||
-        to.kind == VariableKind::kStateBuffer) {
-      checker_.fail(
-          where,
-          "refers to {} \"{}\"; only variables in HBM with a fixed address can be referred to",
-          kVariableTypes[static_cast<int>(to.kind)], printable(to.name));
+    const bool port = to.kind == VariableKind::kInput || to.kind == VariableKind::kOutput;
+    if ((port && !ports) || to.kind == VariableKind::kStateBuffer) {
+      checker_.fail(where, "refers to {} \"{}\"; only variables in HBM{} can be referred to",
+                    kVariableTypes[static_cast<int>(to.kind)], printable(to.name),
+                    ports ? "" : " with a fixed address");
     }
     return found->second;
   };
   for (const auto& [index, id] : pointer_ids_) {
-    variables[index].referenced = resolve(variables[index], id);
+    variables[index].referenced = resolve(variables[index], id, true);
   }
   for (const auto& [index, id] : counter_ids_) {
-    const uint32_t counter = resolve(variables[index], id);
+    const uint32_t counter = resolve(variables[index], id, false);
     variables[index].true_size->counter = counter;
     if (!checker_.ok()) return;
     if (variables[counter].kind == VariableKind::kTmpBuf && variables[counter].size >= 4) continue;
@@ -337,7 +336,7 @@ void Reader::resolve_references() {
   }
   for (const auto& [index, ids] : list_ids_) {
     for (uint64_t id : ids) {
-      variables[index].list.push_back(resolve(variables[index], id));
+      variables[index].list.push_back(resolve(variables[index], id, true));
       if (!checker_.ok()) return;
     }
   }

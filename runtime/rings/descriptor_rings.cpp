@@ -18,17 +18,14 @@ struct Descriptor {
 };
 static_assert(sizeof(Descriptor) == NEURON_DESC_BYTES);
 
-struct TableEntry {
-  uint64_t address;
-  uint32_t value;
-  uint32_t zero;
-};
-
 constexpr uint32_t kFirstRingId = 1;
 constexpr uint32_t kMetaOperationBits = 7u << NEURON_META_OP_SHIFT | 7u << NEURON_META_TYPE_SHIFT;
 // The SP program adds to the low word of an address only: a table must not cross 4 GiB.
-constexpr uint64_t kTableBytes = 16384;
-static_assert(kMaxQueues * kDmaEngines * 2 * 2 * sizeof(TableEntry) <= kTableBytes);
+constexpr uint64_t kEntryBytes = 16;
+constexpr uint64_t kTableBytes = 16384;  // of registers
+static_assert(kMaxQueues * kDmaEngines * 2 * 2 * kEntryBytes <= kTableBytes);
+constexpr uint64_t kLongTableBytes = 65536;  // with pointers as well
+static_assert(kTableBytes + kMaxPortPointers * 2 * kEntryBytes <= kLongTableBytes);
 
 uint64_t ring_bytes(uint32_t length) {
   return (uint64_t{length} * NEURON_DESC_BYTES + NEURON_UDMA_RING_ALIGN - 1) /
@@ -62,9 +59,36 @@ Descriptor target(const RingDescriptor& d, std::span<const uint64_t> addresses) 
 }  // namespace
 
 Result<std::unique_ptr<DescriptorRings>> DescriptorRings::create(
-    Device& device, uint32_t core, const RingPlan& plan, std::span<const uint64_t> addresses) {
+    Device& device, uint32_t core, const RingPlan& plan, std::span<const uint64_t> addresses,
+    std::span<const PortPointer> pointers) {
   std::unique_ptr<DescriptorRings> set(new DescriptorRings);
-  if (plan.queues().empty()) return set;
+  if (plan.queues().empty() && pointers.empty()) return set;
+  static_assert(sizeof(TableEntry) == kEntryBytes);
+  std::vector<TableEntry> entries;
+  for (const PortPointer& pointer : pointers) {
+    const uint64_t address = addresses[pointer.variable];
+    entries.push_back({pointer.place, static_cast<uint32_t>(address), 0});
+    entries.push_back({pointer.place + 4, static_cast<uint32_t>(address >> 32), 0});
+  }
+  if (!plan.queues().empty()) {
+    NEURON_CHECK(set->write_rings(device, core, plan, addresses, entries));
+  }
+  const uint64_t table_bytes = pointers.empty() ? kTableBytes : kLongTableBytes;
+  NEURON_TRY(table,
+             DeviceMemory::allocate(device, {.size = table_bytes,
+                                             .alignment = table_bytes,
+                                             .core = core,
+                                             .category = NEURON_MEMALLOC_TYPE_DMA_RINGS_DEVICE,
+                                             .purpose = "the table of DMA rings"}));
+  set->table_ = std::move(table);
+  NEURON_CHECK(set->table_->write(entries.data(), 0, entries.size() * sizeof(TableEntry)));
+  set->entries_ = static_cast<uint32_t>(entries.size());
+  return set;
+}
+
+Result<void> DescriptorRings::write_rings(Device& device, uint32_t core, const RingPlan& plan,
+                                          std::span<const uint64_t> addresses,
+                                          std::vector<TableEntry>& entries) {
   const CorePlace place = device.place(core);
 
   // All M2S rings come first, then all S2M rings in the same order, so that two copies upload them.
@@ -80,18 +104,10 @@ Result<std::unique_ptr<DescriptorRings>> DescriptorRings::create(
                                              .core = core,
                                              .category = NEURON_MEMALLOC_TYPE_DMA_RINGS_DEVICE,
                                              .purpose = "DMA rings"}));
-  NEURON_TRY(table,
-             DeviceMemory::allocate(device, {.size = kTableBytes,
-                                             .alignment = kTableBytes,
-                                             .core = core,
-                                             .category = NEURON_MEMALLOC_TYPE_DMA_RINGS_DEVICE,
-                                             .purpose = "the table of DMA rings"}));
-  set->rings_ = std::move(rings);
-  set->table_ = std::move(table);
+  rings_ = std::move(rings);
 
   std::vector<Descriptor> sources(half[0] / NEURON_DESC_BYTES, Descriptor{});
   std::vector<Descriptor> targets(half[1] / NEURON_DESC_BYTES, Descriptor{});
-  std::vector<TableEntry> entries;
   uint64_t at[2] = {0, 0};
   for (const QueuePlan& queue : plan.queues()) {
     for (uint32_t engine = 0; engine < queue.engines; ++engine) {
@@ -104,7 +120,7 @@ Result<std::unique_ptr<DescriptorRings>> DescriptorRings::create(
       for (uint32_t copy = 0; copy < ring.s2m_copies; ++copy) {
         for (const RingDescriptor& d : ring.s2m) targets[slot++] = target(d, addresses);
       }
-      const uint64_t base = set->rings_->address();
+      const uint64_t base = rings_->address();
       for (const auto& [side, address] : {std::pair{NEURON_UDMA_M2S, base + at[0]},
                                           std::pair{NEURON_UDMA_S2M, base + half[0] + at[1]}}) {
         entries.push_back({place.queue_register(engine, side, queue.number, NEURON_UDMAQ_BASE_LO),
@@ -116,7 +132,7 @@ Result<std::unique_ptr<DescriptorRings>> DescriptorRings::create(
       at[1] += ring_bytes(ring.s2m_length);
     }
   }
-  const uint64_t handle = set->rings_->handle();
+  const uint64_t handle = rings_->handle();
   int result = ndl_dma_copy_descriptors(
       handle, sources.data(), 0, static_cast<uint32_t>(sources.size()), NEURON_DMA_QUEUE_TYPE_TX);
   if (result == 0) {
@@ -130,9 +146,7 @@ Result<std::unique_ptr<DescriptorRings>> DescriptorRings::create(
     return driver_error(status, result, "writing {} DMA descriptors of device {} core {}",
                         plan.descriptor_count(), device.index(), core);
   }
-  NEURON_CHECK(set->table_->write(entries.data(), 0, entries.size() * sizeof(TableEntry)));
-  set->entries_ = static_cast<uint32_t>(entries.size());
-  return set;
+  return {};
 }
 
 Result<void> DescriptorRings::initialize_queues(const RingPlan& plan) const {

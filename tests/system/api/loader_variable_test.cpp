@@ -191,6 +191,98 @@ ProgramFile through_pointer() {
   return file;
 }
 
+// Registers 8 and 9 of `engine`: the address that is at `at` of `variable`.
+void load_address(ProgramFile& file, uint8_t engine, uint8_t low, const char* variable,
+                  int64_t at) {
+  for (const int word : {0, 1}) {
+    isa::Instruction& load = file.add(engine, NEURON_OP_LOAD);
+    load.flow.rd = static_cast<uint8_t>(low + word);
+    load.address = {0, 0, 1};
+    file.relocate(engine, NEURON_ADDRESS_ADDR, NEURON_RELOC_VAR_ADDR, 8, variable, at + 4 * word);
+  }
+}
+
+// The word at x + 4 to y, without a queue; or all of x by a transfer that the Pool engine
+// generates.
+ProgramFile by_addresses(bool generated) {
+  ProgramFile file;
+  file.input("x", "uint8", "[64]", 64);   // var_id 1
+  file.output("y", "uint8", "[64]", 64);  // var_id 2
+  file.variable("t", R"("type": "dge-table", "size": 24, "list": [1, 3, 2])");
+  file.variable("a", R"("type": "tmp-buf", "size": 64)");  // between them, whose place is fixed
+  if (!generated) {
+    load_address(file, kSp, 8, "t", 0);
+    load_address(file, kSp, 10, "t", 16);
+    isa::Instruction& load = file.add(kSp, NEURON_OP_LOAD);
+    load.flow.rd = 5;
+    load.address = {4, 0, 1};
+    load.bind[0] = {8, NEURON_BIND_BASE, 0, NEURON_BIND_ADD_PAIR};
+    isa::Instruction& store = file.add(kSp, NEURON_OP_STORE);
+    store.address = {0, 0, 1};
+    store.bind[0] = {10, NEURON_BIND_BASE, 0, NEURON_BIND_ADD_PAIR};
+    store.flow.ra = 5;
+    file.end_main(kSp);
+    return file;
+  }
+  file.queue("dyn",
+             R"("type": "dynamic", "num_queues": 4, "owner": "Pool", "ring_descriptors": 64)");
+  file.semaphore("generated", 21);
+  load_address(file, kPool, 8, "t", 0);
+  load_address(file, kPool, 10, "t", 16);
+  isa::Instruction& generate = file.add(kPool, NEURON_OP_DMA_GENERATE);
+  generate.dma.from_type = generate.dma.to_type = NEURON_DTYPE_U8;
+  generate.dma.mask = 0xF;
+  generate.dma.semaphore = 21;
+  generate.dma.signal = true;
+  generate.generate.to_dims = {{{16, 1}, {4, 16}}};
+  generate.generate.from_dims = {{{16, 1}, {4, 16}}};
+  generate.bind[0] = {10, NEURON_BIND_BASE, 0, NEURON_BIND_ADD_PAIR};
+  generate.bind[1] = {8, NEURON_BIND_BASE, 1, NEURON_BIND_ADD_PAIR};
+  file.relocate(kPool, NEURON_RELOC_QUEUE_CTL, NEURON_RELOC_QUEUE, 1, "dyn");
+  file.end_main(kPool);
+  file.wait(kSp, 21, 4);
+  file.end_main(kSp);
+  return file;
+}
+
+TEST_F(LoaderVariable, AProgramReadsTheAddressesOfTheTensorsOfEachExecution) {
+  for (const bool generated : {false, true}) {
+    Loaded first(by_addresses(generated).pack());
+    ASSERT_NE(first.model, nullptr) << nrt_open_last_error();
+    // Other tensors of the same model, and another model between them.
+    nrt_tensor_set_t *inputs = nullptr, *outputs = nullptr;
+    nrt_tensor_t *x = nullptr, *y = nullptr;
+    ASSERT_EQ(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, 64, "x", &x), NRT_SUCCESS);
+    ASSERT_EQ(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_HOST, 0, 64, "y", &y), NRT_SUCCESS);
+    ASSERT_EQ(nrt_allocate_tensor_set(&inputs), NRT_SUCCESS);
+    ASSERT_EQ(nrt_allocate_tensor_set(&outputs), NRT_SUCCESS);
+    ASSERT_EQ(nrt_add_tensor_to_tensor_set(inputs, "x", x), NRT_SUCCESS);
+    ASSERT_EQ(nrt_add_tensor_to_tensor_set(outputs, "y", y), NRT_SUCCESS);
+    Loaded other(through_pointer().pack());
+    for (uint8_t round = 1; round <= 6; ++round) {
+      const Bytes one = pattern(64, round), two = pattern(64, static_cast<uint8_t>(100 + round));
+      EXPECT_EQ(nrt_tensor_write(first.tensors["x"], one.data(), 0, 64), NRT_SUCCESS);
+      EXPECT_EQ(nrt_tensor_write(x, two.data(), 0, 64), NRT_SUCCESS);
+      EXPECT_EQ(nrt_tensor_memset(first.tensors["y"], 0, 0, 64), NRT_SUCCESS);
+      EXPECT_EQ(nrt_tensor_memset(y, 0, 0, 64), NRT_SUCCESS);
+      EXPECT_EQ(first.run(), NRT_SUCCESS) << nrt_open_last_error();
+      EXPECT_EQ(nrt_execute(first.model, inputs, outputs), NRT_SUCCESS) << nrt_open_last_error();
+      if (round % 3 == 0) {
+        EXPECT_EQ(other.run(), NRT_SUCCESS) << nrt_open_last_error();
+      }
+      for (const auto& [tensor, in] : {std::pair{first.tensors["y"], one}, std::pair{y, two}}) {
+        Bytes expected(64);
+        std::copy_n(in.begin() + (generated ? 0 : 4), generated ? 64 : 4, expected.begin());
+        EXPECT_EQ(contents(tensor), expected) << generated << " round " << int{round};
+      }
+    }
+    nrt_destroy_tensor_set(&inputs);
+    nrt_destroy_tensor_set(&outputs);
+    nrt_tensor_free(&x);
+    nrt_tensor_free(&y);
+  }
+}
+
 TEST_F(LoaderVariable, PointersIntoTheScratchpadFollowItWhenItGrows) {
   Loaded pointing(through_pointer().pack());
   for (const bool grown : {false, true}) {

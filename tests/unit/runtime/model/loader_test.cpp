@@ -170,15 +170,22 @@ TEST_F(LoadedVariables, ThatCannotBeHadAreRefused) {
             "1073741824");
   EXPECT_EQ(status_, NRT_INVALID);
   model_.subgraphs[0].variables[2].alignment = 0;
-  for (const uint32_t port : {0u, 1u}) {
-    model_ = sample_model();
-    add(model_, {.name = "p", .kind = VariableKind::kPointer, .size = 8, .referenced = port});
-    EXPECT_EQ(load(), std::string("NEFF 'sample': variable 'p' holds the address of '") +
-                          (port == 0 ? "x" : "y") +
-                          "', an input or output, whose place changes with the tensors of each "
-                          "execution");
-    EXPECT_EQ(status_, NRT_INVALID);
-  }
+  model_ = sample_model();
+  const uint32_t unbound = add(model_, {.name = "u", .kind = VariableKind::kInput, .size = 64});
+  add(model_, {.name = "p", .kind = VariableKind::kPointer, .size = 8, .referenced = unbound});
+  EXPECT_EQ(load(),
+            "NEFF 'sample': variable 'u' is an input or output whose address the program reads, "
+            "but neff.json lists no tensor for it");
+  EXPECT_EQ(status_, NRT_INVALID);
+  model_ = sample_model();
+  add(model_, {.name = "d",
+               .kind = VariableKind::kDgeTable,
+               .size = 8200,
+               .list = std::vector<uint32_t>(1025, 0)});
+  EXPECT_EQ(load(),
+            "NEFF 'sample': the program reads the addresses of inputs and outputs at 1025 places; "
+            "the most is 1024");
+  EXPECT_EQ(status_, NRT_INVALID);
   model_ = sample_model();
   add(model_, {.name = "d", .kind = VariableKind::kDgeTable, .size = 16, .list = {2, 2, 2}});
   EXPECT_EQ(load(), "NEFF 'sample': variable 'd' has 16 bytes; its 3 addresses need 24");

@@ -214,8 +214,6 @@ const Fault kGraphFaults[] = {
      "neff.json: tensors \"y:0\" and \"z:0\" share the variable \"y\""},
     {"sg00/def.json", "\"var_id\": 1, \"size\": 256", "\"var_id\": 1, \"size\": 260",
      "neff.json: input \"x:0\": variable \"x\" of sg00 has 260 bytes, the tensor 256"},
-    {"sg00/def.json", "\"tmp-buf\"", "\"input\"",
-     "sg00/def.json: var.p: refers to input \"scratch\""},
 };
 INSTANTIATE_TEST_SUITE_P(Graph, RefusedEdit, testing::ValuesIn(kGraphFaults));
 
@@ -245,7 +243,7 @@ const Fault kDefinitionFaults[] = {
     {"sg00/def.json", "\"referenced_var_id\": 5", "\"referenced_var_id\": 77",
      "sg00/def.json: var.p: no variable has the id 77"},
     {"sg00/def.json", "\"referenced_var_id\": 5", "\"referenced_var_id\": 9",
-     "sg00/def.json: var.p: refers to state-buffer \"sbuf\""},
+     "sg00/def.json: var.p: refers to state-buffer \"sbuf\"; only variables in HBM can be"},
     {"sg00/def.json", "\"size\": 8,", "\"size\": 9,",
      "sg00/def.json: var.p.size: found 9, a pointer has 8 bytes"},
     {"sg00/def.json", "[5, 3]", "[5, 3, 5, 3, 5]",
@@ -263,7 +261,7 @@ const Fault kDefinitionFaults[] = {
      "of at least 4"},
     {"sg00/def.json", "\"size\": 256, \"alignment\"",
      R"("size": 256, "true_size": {"var_id": 1, "unit": 4}, "alignment")",
-     "sg00/def.json: var.y: refers to input"},
+     "sg00/def.json: var.y: refers to input \"x\"; only variables in HBM with a fixed address can"},
     {"sg00/def.json", "\"size\": 33554432", "\"core_offset\": 4096, \"size\": 33554432",
      "sg00/def.json: var.sbuf: 33554432 bytes at 0x1000 of the core window end behind 0x2000000, "
      "the end of SBUF"},
