@@ -91,6 +91,62 @@ TEST(BuilderFlow, NestsLoopsAndMovesAccessesWithAllOfThem) {
   }
 }
 
+// Rows of the caller's x by the caller's indexes to rows of his y, and blocks of x in both
+// directions to his z: no instruction knows where these are until the program runs.
+TEST(BuilderFlow, GeneratesTransfersFromAndToTheTensorsOfTheCaller) {
+  constexpr uint32_t kRows = 128, kColumns = 8, kBlocks = 3;  // The fourth block may be reached
+  Program program("ports");
+  const Buffer x = program.input("x", kF32, {kRows, kColumns});
+  const Buffer wanted = program.input("wanted", kU32, {32, 1});
+  const Buffer y = program.output("y", kF32, {kRows, kColumns});
+  const Buffer z = program.output("z", kF32, {kRows, kColumns});
+  const Tile index = program.sbuf("index", 32, 1, kU32);
+  const Tile rows = program.sbuf("rows", 32, kColumns, kF32);
+  const Tile nothing = program.sbuf("nothing", kRows, kColumns, kF32);
+  program.dma(Engine::kSp, index.all(), wanted.all());
+  program.memset(Engine::kDve, nothing.all(), 0);
+  program.dma(Engine::kSp, y.all(), nothing.all());
+  program.dma(Engine::kSp, z.all(), nothing.all());
+  program.dma_gather(rows.all(), x, index.all());
+  program.tensor_scalar(Engine::kDve, rows.all(), rows.all(), NEURON_ALU_ADD, 1000.0F);
+  program.dma_scatter(y, index.all(), rows.all());
+  // The sums of four registers and two addresses are more than an instruction binds.
+  ControlFlow control = program.control();
+  const Index none = control.number("none", 1), zero = control.number("zero", 1);
+  control.set(none, 0);
+  control.set(zero, 0);
+  constexpr int64_t kBlock = int64_t{32} * kColumns * 4;
+  control.loop(kBlocks, [&](Index block) {
+    program.dma_generate(
+        z.block(0, 32, 0, kColumns).advancing(kBlock, block).advancing(kBlock, none),
+        x.block(64, 32, 0, kColumns).advancing(-kBlock, block).advancing(kBlock, zero));
+  });
+  DeviceModel model(program.build());
+  ASSERT_TRUE(model.usable());
+  for (uint32_t round = 0; round < 2; ++round) {
+    std::vector<float> values = counting(size_t{kRows} * kColumns);
+    for (float& value : values) value += static_cast<float>(round) * 0.5F;
+    model.write("x", values);
+    std::vector<uint32_t> numbers(32);
+    for (uint32_t i = 0; i < 32; ++i) numbers[i] = (i * 3 + round) % kRows;
+    const Bytes bytes = bytes_of(numbers);
+    model.write("wanted", bytes.data(), bytes.size());
+    ASSERT_TRUE(model.execute());
+    std::vector<float> expected_y(values.size(), 0), expected_z(values.size(), 0);
+    for (const uint32_t row : numbers) {
+      for (uint32_t c = 0; c < kColumns; ++c) {
+        expected_y[row * kColumns + c] = values[row * kColumns + c] + 1000;
+      }
+    }
+    for (uint32_t r = 0; r < kBlocks * 32; ++r) {
+      const uint32_t from = 64 - r / 32 * 32 + r % 32;
+      std::copy_n(values.begin() + from * kColumns, kColumns, expected_z.begin() + r * kColumns);
+    }
+    EXPECT_EQ(floats(model.read("y")), expected_y) << round;
+    EXPECT_EQ(floats(model.read("z")), expected_z) << round;
+  }
+}
+
 // Sums blocks of a table: as many as the caller says, from the one that the caller says.
 TEST(BuilderFlow, CountsAndMovesByNumbersOfTheCaller) {
   constexpr uint32_t kBlocks = 9, kSize = 8;

@@ -118,14 +118,6 @@ const Buffer& Workspace::make_place(Value value) {
 
 Buffer Workspace::table(Value value, uint64_t rows, uint64_t columns) {
   Buffer buffer = place(value);
-  // An input's address changes with the tensors of an execution, and Pool must know the address.
-  Value origin = value;
-  while (graph::renames(node(origin), graph)) origin = node(origin).operands[0];
-  if (node(origin).kind == graph::Kind::kInput || destinations_.count(origin) != 0) {
-    const Buffer copied = temporary(buffer.dtype, rows * columns);
-    copy(copied.all(), Workspace::rows(buffer, 0, 1, static_cast<uint32_t>(rows * columns)));
-    buffer = copied;
-  }
   buffer.rows = rows;
   buffer.columns = columns;
   return buffer;

@@ -295,14 +295,7 @@ class Lowering {
       const std::string& op = record.operation();
       if (op == "core") return change_core(record);
       if (op == "tile" && record.has("address")) return reserve(record);
-      if (op == "while" || op == "end_while") depth_ += op == "while" ? 1 : depth_ > 0 ? -1 : 0;
-      if (depth_ > 0 && op.rfind("dma_", 0) == 0) reach_from_outside(record);
-      // Other ranks must know the address.
       if (op == "collective") reach_from_outside(record);
-      const bool gathers = op == "dma_gather", scatters = op == "dma_scatter";
-      if (gathers || scatters) {
-        core_->memory.reach_by_index(record.operand(gathers ? "src" : "dst").id);
-      }
       return record.result();
     });
   }
@@ -322,11 +315,10 @@ class Lowering {
         file < header_.files.size() ? header_.files[file] : "unknown", record.line());
   }
 
-  // What a loop of the device moves has addresses that the device knows, too.
   void reach_from_outside(Record& record) {
-    for (const char* key : {"dst", "src", "condition"}) {
+    for (const char* key : {"dst", "src"}) {
       const Operand operand = record.operand_or_none(key);
-      if (operand.present && !operand.on_chip) core_->memory.reach_by_index(operand.id);
+      if (operand.present && !operand.on_chip) core_->memory.reach_by_ranks(operand.id);
     }
   }
 
@@ -441,11 +433,11 @@ class Lowering {
     const std::string kind = record.text("kind");
     const auto id = static_cast<uint32_t>(record.count("id", UINT32_MAX));
     if (both_cores_ &&
-        (kind == "inout" || (kind == "output" && (cores_[0]->memory.reached_by_index(id) ||
-                                                  cores_[1]->memory.reached_by_index(id))))) {
+        (kind == "inout" || (kind == "output" && (cores_[0]->memory.reached_by_ranks(id) ||
+                                                  cores_[1]->memory.reached_by_ranks(id))))) {
       return fail(NRT_INVALID,
-                  "a tensor that is changed, or an output that is written by index, is copied as a "
-                  "whole; two cores cannot share it");
+                  "a tensor that is changed, or an output of a collective, is copied as a whole; "
+                  "two cores cannot share it");
     }
     NEURON_CHECK(core_->memory.declare_tensor(record));
     if (!both_cores_ || core_ == cores_[1].get() || kind == "temporary") return {};
@@ -493,7 +485,6 @@ class Lowering {
   std::vector<std::unique_ptr<Core>> cores_;  // The second stays empty if only one computes
   Core* core_ = nullptr;                      // Whose records are being read
   bool both_cores_ = false;
-  int depth_ = 0;                          // Of loops of the device, while prepare() reads
   bool places_chosen_ = false;             // By the kernel, for some tile
   WaitingRecords waiting_;                 // For room on the chip
   bool trying_again_ = false;              // Some of them were taken to be lowered

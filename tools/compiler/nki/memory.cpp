@@ -357,8 +357,8 @@ Result<void> Memory::declare_tensor(Record& record) {
       break;
     }
   }
-  const bool indexed = indexed_.count(id) != 0 && number != kTemporary && number != kConstant;
-  if (indexed) {
+  // Other ranks must know the address, and that of an input or output changes with the tensors.
+  if (reached_by_ranks(id) && number != kTemporary && number != kConstant) {
     state.outside = state.buffer;
     state.buffer = program_.temporary(name + ".reached", dtype, shape);
     if (number == kInput) program_.dma(Engine::kSp, state.buffer.all(), state.outside.all());

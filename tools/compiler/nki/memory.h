@@ -41,10 +41,10 @@ class Memory {
   Memory(builder::Program& program, const std::vector<std::string>& files, std::string suffix)
       : program_(program), files_(files), suffix_(std::move(suffix)) {}
 
-  // Tensors that are reached by index, and places that tiles ask for: known before the first
-  // operation is lowered.
-  void reach_by_index(uint32_t tensor) { indexed_.insert(tensor); }
-  bool reached_by_index(uint32_t tensor) const { return indexed_.count(tensor) != 0; }
+  // Tensors that other ranks reach, and places that tiles ask for: known before the first operation
+  // is lowered.
+  void reach_by_ranks(uint32_t tensor) { reached_by_ranks_.insert(tensor); }
+  bool reached_by_ranks(uint32_t tensor) const { return reached_by_ranks_.count(tensor) != 0; }
   runtime::Result<void> reserve(Record& record);
 
   // The kernel is part of a larger program: its inputs and outputs are these buffers, in the order
@@ -127,7 +127,7 @@ class Memory {
   std::string suffix_;
   std::map<uint32_t, TileState> tiles_;
   std::map<uint32_t, TensorState> tensors_;
-  std::set<uint32_t> indexed_;
+  std::set<uint32_t> reached_by_ranks_;
   std::deque<builder::Tile> dropped_[3];  // By space, oldest first
   std::vector<builder::Tile> own_;
   struct Column {

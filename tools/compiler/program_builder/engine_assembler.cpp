@@ -28,10 +28,12 @@ isa::Scalar immediate(int64_t value) {
 }  // namespace
 
 EngineAssembler::EngineAssembler(const Schedule& schedule, const SemaphoreNumbers& semaphores,
-                                 VariableName variable_name, unsigned engine, uint8_t generation)
+                                 VariableName variable_name, PointerName pointer_name,
+                                 unsigned engine, uint8_t generation)
     : schedule_(schedule),
       semaphores_(semaphores),
       variable_name_(std::move(variable_name)),
+      pointer_name_(std::move(pointer_name)),
       engine_(engine),
       top_(kWaitRegister) {
   out_.engine = static_cast<uint8_t>(engine);
@@ -43,14 +45,45 @@ EngineAssembler::EngineAssembler(const Schedule& schedule, const SemaphoreNumber
     numbers_[index] = top_ == 0 ? 0 : --top_;
   }
   if (!schedule.parts().blocks.empty()) top_ = std::min(top_, kFirstTemporary);
+  give_ports_registers();
+}
+
+void EngineAssembler::give_ports_registers() {
+  for (const Step& step : steps()) {
+    for (const AddressField& address : step.addresses) {
+      if (address.buffer == Transfer::kOnChip || ports_.count(address.buffer) != 0) continue;
+      if (pointer_name_(address.buffer).empty()) continue;
+      top_ = std::min(top_, kFirstTemporary);
+      top_ = top_ < 2 ? 0 : (top_ - 2u) & ~1u;  // A pair begins at an even register
+      ports_[address.buffer] = top_;
+    }
+  }
+}
+
+// Once an execution: the addresses stay the same during it.
+void EngineAssembler::load_ports() {
+  for (const auto& [buffer, reg] : ports_) {
+    for (uint8_t half = 0; half < 2; ++half) {
+      isa::Instruction load = make(NEURON_OP_LOAD, 0);
+      load.flow.rd = static_cast<uint8_t>(reg + half);
+      load.address.count = 1;
+      relocate(NEURON_ADDRESS_ADDR, NEURON_RELOC_VAR_ADDR, pointer_name_(buffer), 8, 4 * half);
+      append(load);
+    }
+  }
 }
 
 Result<neff::EngineProgram> EngineAssembler::run() {
   if (top_ == 0) {
-    return fail(NRT_RESOURCE, "program \"{}\" declares {} numbers, more than there are registers",
-                schedule_.journal().program(), numbers_.size());
+    return fail(NRT_RESOURCE,
+                "program \"{}\": {} needs registers for {} numbers and for the addresses of {} "
+                "inputs and outputs, more than there are; declare fewer, or copy inputs and "
+                "outputs of generated transfers to or from temporaries",
+                schedule_.journal().program(), isa::engine_name(engine_), numbers_.size(),
+                ports_.size());
   }
   out_.code.reserve(steps().size() * NEURON_INSTRUCTION_BYTES);
+  load_ports();
   for (size_t i = 0; i < steps().size();) {
     if (steps()[i].control != Control::kNone) {
       NEURON_CHECK(control(i++));
@@ -313,7 +346,10 @@ uint8_t EngineAssembler::counter_in(const OpenLoop& loop, const Counter& wanted,
 // summed up first.
 void EngineAssembler::bind(const Step& step, isa::Instruction& instruction) {
   const auto& advances = step.advances;
-  const bool all_fit = advances.size() <= instruction.bind.size();
+  const auto ports = static_cast<size_t>(
+      std::count_if(step.addresses.begin(), step.addresses.end(),
+                    [this](const AddressField& a) { return ports_.count(a.buffer) != 0; }));
+  const bool all_fit = advances.size() + ports <= instruction.bind.size();
   size_t bound = 0;
   for (size_t a = 0; a < advances.size(); ++a) {
     const Advance& advance = advances[a];
@@ -335,6 +371,23 @@ void EngineAssembler::bind(const Step& step, isa::Instruction& instruction) {
       reg = temporary;
     }
     instruction.bind[bound++] = {reg, advance.item, advance.operand, NEURON_BIND_ADD};
+  }
+  for (const AddressField& address : step.addresses) {
+    const auto port = ports_.find(address.buffer);
+    if (port == ports_.end()) continue;
+    uint8_t operand = 0;
+    if (address.field == NEURON_DMA_GENERATE_TO) {
+      instruction.generate.to = address.offset;
+    } else if (address.field == NEURON_DMA_GENERATE_FROM) {
+      operand = 1;
+      instruction.generate.from = address.offset;
+    } else if (address.field == NEURON_DMA_INDIRECT_BASE) {
+      operand = 2;
+      instruction.indirect.base = address.offset;
+    } else {
+      instruction.address.addr = address.offset;
+    }
+    instruction.bind[bound++] = {port->second, NEURON_BIND_BASE, operand, NEURON_BIND_ADD_PAIR};
   }
 }
 
@@ -369,6 +422,7 @@ void EngineAssembler::write(const Step& step, size_t number) {
     relocate(NEURON_RELOC_QUEUE_CTL, NEURON_RELOC_QUEUE, NeffEmitter::kDynamicQueue, 1);
   }
   for (const AddressField& address : step.addresses) {
+    if (ports_.count(address.buffer) != 0) continue;
     relocate(address.field, NEURON_RELOC_VAR_ADDR, variable_name_(address.buffer), 8,
              static_cast<int64_t>(address.offset));
   }

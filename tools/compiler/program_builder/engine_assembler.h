@@ -4,10 +4,10 @@
 // registers that they need, and where all engines meet.
 //
 // Registers: from 0 upwards the rounds and counters of the loops that are open; from the top
-// downwards two for waits beyond 16 bits, four for sums of indexes, and the numbers that the
-// program declared. A function uses those above what its callers have in use.
-// Callers: NeffEmitter, one for each engine. Thread-safe: no. Borrows all that it is given. Fails
-// when a program needs more registers than an engine has.
+// downwards two for waits beyond 16 bits, four for sums of indexes, the numbers that the program
+// declared, and two for each input or output whose address instructions need. A function uses those
+// above what its callers have in use. Callers: NeffEmitter, one for each engine. Thread-safe: no.
+// Borrows all that it is given. Fails when a program needs more registers than an engine has.
 #ifndef TOOLS_COMPILER_PROGRAM_BUILDER_ENGINE_ASSEMBLER_H
 #define TOOLS_COMPILER_PROGRAM_BUILDER_ENGINE_ASSEMBLER_H
 
@@ -29,9 +29,13 @@ namespace neuron::builder {
 class EngineAssembler {
  public:
   using VariableName = std::function<std::string(int32_t buffer)>;
+  // The variable that holds the address of an input or output; empty for other buffers, whose
+  // addresses are known when the program is loaded.
+  using PointerName = std::function<std::string(int32_t buffer)>;
 
   EngineAssembler(const Schedule& schedule, const SemaphoreNumbers& semaphores,
-                  VariableName variable_name, unsigned engine, uint8_t generation);
+                  VariableName variable_name, PointerName pointer_name, unsigned engine,
+                  uint8_t generation);
 
   // Code, entries and relocations.
   runtime::Result<neff::EngineProgram> run();
@@ -86,6 +90,8 @@ class EngineAssembler {
   isa::Wait wait_for(const Point& point, int32_t loop, unsigned which, uint32_t debug);
   void write_waits(const Step& step, isa::Instruction& instruction, size_t room);
   void bind(const Step& step, isa::Instruction& instruction);
+  void give_ports_registers();
+  void load_ports();
   uint8_t register_of_index(uint32_t index) const;
   uint8_t register_for(const Advance& advance, uint8_t scratch, uint32_t debug);
   // first + number * per_round, in `scratch` or where it is already.
@@ -116,9 +122,11 @@ class EngineAssembler {
   const Schedule& schedule_;
   const SemaphoreNumbers& semaphores_;
   VariableName variable_name_;
+  PointerName pointer_name_;
   unsigned engine_;
   neff::EngineProgram out_;
   std::map<uint32_t, uint8_t> numbers_;  // The registers of declared numbers
+  std::map<int32_t, uint8_t> ports_;     // The first registers of inputs and outputs
   uint8_t top_;                          // The lowest register that loops may not have
   uint8_t depth_ = 0;                    // The lowest register that is free
   std::vector<OpenLoop> loops_;

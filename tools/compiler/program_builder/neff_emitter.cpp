@@ -194,7 +194,11 @@ std::string NeffEmitter::definition_json() const {
     variables[buffer.name] = std::move(variable);
   }
   variables[Transfer::kOnChipName] =
-      json::object{{"type", "state-buffer"}, {"var_id", id}, {"size", NEURON_CORE_SBUF_SIZE}};
+      json::object{{"type", "state-buffer"}, {"var_id", id++}, {"size", NEURON_CORE_SBUF_SIZE}};
+  for (const int32_t port : addressed_ports()) {
+    variables[pointer_name(port)] = json::object{
+        {"type", "pointer"}, {"var_id", id++}, {"size", 8}, {"referenced_var_id", port}};
+  }
 
   json::object queue_sets;
   for (const auto& [name, use] : queues()) {
@@ -244,6 +248,27 @@ std::string NeffEmitter::variable_name(int32_t buffer) const {
                                      : program_.buffers_[static_cast<size_t>(buffer)].name;
 }
 
+std::set<int32_t> NeffEmitter::addressed_ports() const {
+  std::set<int32_t> ports;
+  for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
+    for (const Step& step : program_.schedule_.steps()[e]) {
+      for (const AddressField& address : step.addresses) {
+        if (!pointer_name(address.buffer).empty()) ports.insert(address.buffer);
+      }
+    }
+  }
+  return ports;
+}
+
+std::string NeffEmitter::pointer_name(int32_t buffer) const {
+  if (buffer == Transfer::kOnChip) return {};
+  const BufferInfo& info = program_.buffers_[static_cast<size_t>(buffer)];
+  if (info.kind != BufferKind::kInput && info.kind != BufferKind::kOutput) return {};
+  std::string name = info.name + ".address";
+  while (program_.has_name(name)) name += "_";
+  return name;
+}
+
 std::string NeffEmitter::engine_json(unsigned engine) const {
   TransferList list(program_.schedule_, semaphores_,
                     [this](int32_t buffer) { return variable_name(buffer); });
@@ -253,7 +278,8 @@ std::string NeffEmitter::engine_json(unsigned engine) const {
 Result<neff::EngineProgram> NeffEmitter::assemble(unsigned engine) const {
   EngineAssembler assembler(
       program_.schedule_, semaphores_, [this](int32_t buffer) { return variable_name(buffer); },
-      engine, static_cast<uint8_t>(program_.limits_.generation));
+      [this](int32_t buffer) { return pointer_name(buffer); }, engine,
+      static_cast<uint8_t>(program_.limits_.generation));
   NEURON_TRY(out, assembler.run());
   if (out.instructions() > NEURON_PROGRAM_MAX) {
     return fail(NRT_RESOURCE, "program \"{}\": {} instructions for {}, at most {} are possible",

@@ -11,6 +11,7 @@
 #include <boost/json/fwd.hpp>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,10 @@ class NeffEmitter {
   bool compresses_constants() const;
   std::string constant_file(const BufferInfo& buffer) const;
   std::string variable_name(int32_t buffer) const;
+  // Inputs and outputs whose addresses instructions need.
+  std::set<int32_t> addressed_ports() const;
+  // As EngineAssembler::PointerName.
+  std::string pointer_name(int32_t buffer) const;
 
   const Program& program_;
   SemaphoreNumbers semaphores_;

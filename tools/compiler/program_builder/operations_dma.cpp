@@ -221,23 +221,7 @@ std::array<isa::DmaDimension, 4> dimensions_of(const BufferAccess& access) {
 
 }  // namespace
 
-// Addresses that instructions hold do not change between executions.
-bool Program::check_addresses(const std::vector<AddressField>& addresses) {
-  for (const AddressField& address : addresses) {
-    if (address.buffer == Transfer::kOnChip) continue;
-    const BufferInfo& info = buffers_[static_cast<size_t>(address.buffer)];
-    if (info.kind == BufferKind::kConstant || info.kind == BufferKind::kTemporary) continue;
-    fail(runtime::fail(NRT_INVALID,
-                       "a generated transfer names \"{}\", whose address changes with the tensors "
-                       "of an execution; copy it to or from a temporary",
-                       info.name));
-    return false;
-  }
-  return true;
-}
-
 void Program::generated(Draft draft, std::vector<AddressField> addresses) {
-  if (!check_addresses(addresses)) return;
   draft.i.dma.mask = kAllDmaEngines;
   draft.i.dma.signal = true;
   if (!draft.wrong.empty()) fail(runtime::fail(NRT_INVALID, "{}", draft.wrong));
@@ -265,7 +249,6 @@ void Program::load_table(uint8_t set, const Buffer& table) {
   schedule_.journal().next_operation();
   if (!check_buffer_side(table.all(), false)) return;
   draft.reads = {region_of(table.all())};
-  if (!check_addresses({{NEURON_ADDRESS_ADDR, table.index, 0}})) return;
   if (!check_instruction(draft.engine, draft.i)) return;
   Schedule::Item item;
   item.engine = draft.engine;

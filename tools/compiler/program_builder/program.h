@@ -175,7 +175,6 @@ class Program : public EngineOperations, public Buffers {
   void emit(Draft draft) override;
   void transfer(unsigned engine, const Side& to, const std::vector<Side>& from,
                 const ComputeOptions& options);
-  bool check_addresses(const std::vector<AddressField>& addresses);
   void generated(Draft draft, std::vector<AddressField> addresses);
   bool check_instruction(unsigned engine, const isa::Instruction& instruction);
   bool check_reach(const Draft& draft);

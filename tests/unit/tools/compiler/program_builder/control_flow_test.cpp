@@ -397,7 +397,7 @@ TEST(ControlFlow, RefusesALoopOfTheDeviceWithoutAnEnd) {
 }
 
 TEST(ControlFlow, RefusesMoreNumbersThanThereAreRegisters) {
-  expect_refused("declares 64 numbers, more than there are registers", [](Fixture& f) {
+  expect_refused("needs registers for 64 numbers and for the addresses of 0 inputs", [](Fixture& f) {
     for (int i = 0; i < 64; ++i) f.control.number("n" + std::to_string(i), 5);
   });
   expect_refused("has no register left for the rounds of a loop", [](Fixture& f) {

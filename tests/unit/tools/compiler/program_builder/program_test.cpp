@@ -425,10 +425,44 @@ TEST(Program, RefusesRowsOfAnIndirectTransferBeyond32Bits) {
   expect_error(f.program, "names a buffer of 8589934592 rows of 256 bytes");
 }
 
-TEST(Program, RefusesToGenerateATransferOfATensorThatMoves) {
+// A pair of registers each, loaded once; a name that a buffer has already is left to it.
+TEST(Program, ReadsTheAddressesOfInputsAndOutputsThatGeneratedTransfersName) {
+  Program program("ports");
+  const Buffer x = program.input("x", kF32, {32, 8});
+  const Buffer y = program.output("y", kF32, {32, 8});
+  program.temporary("x.address", kF32, {1, 1});
+  program.dma_generate(y.all(), x.all());
+  program.dma_generate(y.all(), x.all());
+  const auto loaded = testing::load(program.build());
+  std::vector<std::string> pointers;
+  for (const neff::Variable& variable : loaded.graph().variables) {
+    if (variable.kind != neff::VariableKind::kPointer) continue;
+    pointers.push_back(variable.name + " to " + loaded.graph().variables[variable.referenced].name);
+  }
+  EXPECT_THAT(pointers, ::testing::UnorderedElementsAre("x.address_ to x", "y.address to y"));
+  const auto& code = loaded.code[NEURON_ENGINE_POOL];
+  unsigned loads = 0;
+  for (const isa::Instruction& i : code) {
+    loads += i.opcode == NEURON_OP_LOAD ? 1 : 0;
+    if (i.opcode != NEURON_OP_DMA_GENERATE) continue;
+    EXPECT_EQ(i.bind[0].mode, NEURON_BIND_ADD_PAIR);
+    EXPECT_EQ(i.bind[1].mode, NEURON_BIND_ADD_PAIR);
+    EXPECT_EQ(i.bind[0].reg % 2 + i.bind[1].reg % 2, 0);
+  }
+  EXPECT_EQ(loads, 4u);
+}
+
+TEST(Program, RefusesMoreAddressesOfTensorsThanThereAreRegisters) {
   Fixture f;
-  f.program.dma_generate(f.tile.all(), f.x.all());
-  expect_error(f.program, "names \"x\", whose address changes");
+  for (unsigned n = 0; n < 30; ++n) {
+    f.program.dma_generate(f.tile.all(),
+                           f.program.input("x" + std::to_string(n), kF32, {128, 64}).all());
+  }
+  const auto result = f.program.build();
+  ASSERT_FALSE(result);
+  EXPECT_THAT(result.error().sentence,
+              HasSubstr("Pool needs registers for 0 numbers and for the addresses of 30 inputs and "
+                        "outputs, more than there are"));
 }
 
 TEST(Program, WritesWhichTensorEachDebugIdStandsFor) {
