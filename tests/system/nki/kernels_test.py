@@ -223,6 +223,20 @@ class Kernels(DeviceTest):
         golden[index[:, 0]] += 100
         self.near(kernel(table, index), golden, 1e-5)
 
+    def test_rows_by_index_cost_what_they_have_however_large_their_table_is(self):
+        @nki.jit
+        def kernel(table, index):
+            rows = nl.load(index)
+            tile = nl.ndarray((64, 40), nl.float32)
+            nisa.dma_copy(tile, table.ap([[40, 64], [1, 40]], vector_offset=rows))
+            y = output(tile.shape)
+            nisa.dma_copy(y, tile)
+            return y
+
+        index = np.arange(64, dtype=np.int32).reshape(64, 1)
+        times = [kernel.profile(normal(rows, 40), index).microseconds for rows in (100, 20000)]
+        self.assertEqual(times[0], times[1])
+
     def test_rows_that_an_index_names_are_transposed(self):
         @nki.jit
         def kernel(x, index, extra=0):

@@ -174,9 +174,6 @@ def settle(recorder, physical_cores):
         used = [bool(a.get(identity)) for a in accesses]
         if record["kind"] == "temporary" and all(used):
             return
-        if record["kind"] == "output" and any(
-                op == "dma_scatter" for a in accesses for op, *_ in a.get(identity, [])):
-            return
     # What the second program frees of the first one's tiles stays with the first.
     recorder.records.insert(segments[1][2], {"op": "core", "number": 1})
     recorder.both_cores = True
