@@ -11,7 +11,7 @@ constexpr unsigned kPe = NEURON_ENGINE_PE, kDve = NEURON_ENGINE_DVE, kPool = NEU
 class StrictLater : public ::testing::Test {
  protected:
   unsigned code(const Instruction& i, unsigned engine) {
-    fault_ = strict_.check(i, engine, ++pc_);
+    fault_ = strict_.check(i, engine, ++pc_, memory_);
     return fault_.code;
   }
   void write(const isa::Operand& dst, unsigned engine) {
@@ -22,6 +22,7 @@ class StrictLater : public ::testing::Test {
   unsigned partition() const {
     return static_cast<unsigned>(fault_.address >> NEURON_STRICT_PARTITION_SHIFT) & 127;
   }
+  CoreMemory memory_{NEURON_V4_SBUF_PARTITION_BYTES};
   StrictMode strict_;
   Fault fault_;
   uint32_t pc_ = 0;
