@@ -441,23 +441,21 @@ class Lowering {
   Result<void> check_indirect(const std::string& op, Record& record) const {
     struct Call {
       std::string_view op;
-      std::initializer_list<std::string_view> keys;
+      std::array<std::string_view, 5> keys;
     };
-    static constexpr std::initializer_list<std::string_view> kSrc = {"dst", "src"};
-    static constexpr std::initializer_list<std::string_view> kData = {"dst", "data"};
-    static const Call kCalls[] = {
-        {"tensor_copy", kSrc},
+    static constexpr Call kCalls[] = {
+        {"tensor_copy", {"dst", "src"}},
         {"tensor_copy_predicated", {"dst", "predicate"}},
         {"nc_matmul", {"dst", "stationary", "moving"}},
         {"nc_matmul_mx", {"dst", "stationary", "moving", "stationary_scale", "moving_scale"}},
         {"tensor_tensor", {"dst", "data1"}},
-        {"tensor_scalar", kData},
-        {"tensor_reduce", kData},
-        {"tensor_scalar_cumulative", kSrc},
-        {"tensor_scalar_reduce", kData},
-        {"activation", kData},
-        {"activate2", kData},
-        {"exponential", kSrc},
+        {"tensor_scalar", {"dst", "data"}},
+        {"tensor_reduce", {"dst", "data"}},
+        {"tensor_scalar_cumulative", {"dst", "src"}},
+        {"tensor_scalar_reduce", {"dst", "data"}},
+        {"activation", {"dst", "data"}},
+        {"activate2", {"dst", "data"}},
+        {"exponential", {"dst", "src"}},
     };
     for (const auto& [key, operand] : record.all_operands()) {
       if (!operand.index) continue;
