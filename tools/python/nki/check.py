@@ -12,7 +12,8 @@ import numpy as np
 
 from . import dtypes
 from .errors import NkiError, shown
-from .interpreter import Interpreter, Memory, NotInterpreted, whole, written_scales
+from .indirection import whole
+from .interpreter import Interpreter, Memory, NotInterpreted, written_scales
 
 # Units in the last place of a type, with room for approximations of functions (2^-20 in float32).
 _RELATIVE = {"float32": 2.0**-18, "tfloat32": 2.0**-9, "bfloat16": 2.0**-7, "float16": 2.0**-10,

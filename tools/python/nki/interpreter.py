@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from . import dtypes
+from .indirection import has_indirection, on_plain_tiles, scattered, whole
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -140,11 +141,6 @@ def written_scales(record):
         yield {**scale, "start": scale.get("start", 0) + first, "parts": min(4, (parts - first) // 8)}
 
 
-def whole(operand):
-    """The part of a tile that the offsets of an indirect operand reach into; any other operand itself."""
-    return {key: value for key, value in operand.items() if key not in ("index", "elements")}
-
-
 class Interpreter:
     """One execution of a trace; results of the device replace its own after each comparison."""
 
@@ -158,48 +154,21 @@ class Interpreter:
         method = getattr(self, op, None)
         if method is None:
             raise NotInterpreted(op)
-        record, offsets = self._on_plain_tiles(record)
+        if has_indirection(record):
+            return self._indirect_results(record)
         with np.errstate(all="ignore"):
             found = method(record)
-        found = found if isinstance(found, list) else [found]
-        if offsets is not None:
-            found[0] = self._scattered(record["base"], offsets, *found[0][1:])
+        return found if isinstance(found, list) else [found]
+
+    def _indirect_results(self, record):
+        scatters = "index" in record.get("dst", {})
+        if scatters and (record["op"] == "tensor_copy_predicated" or record.get("accumulate")):
+            raise NotInterpreted("a scatter onto what is there")
+        plain, offsets = on_plain_tiles(self.memory, record)
+        found = self.results(plain)
+        if scatters:
+            found[0] = scattered(self.memory, whole(record["dst"]), offsets, *found[0][1:])
         return found
-
-    def _on_plain_tiles(self, record):
-        """The record with gathered tiles in place of indirect operands, and the offsets of its dst."""
-        indirect = {key: value for key, value in record.items()
-                    if isinstance(value, dict) and "index" in value}
-        if not indirect:
-            return record, None
-        plain, dst_offsets = dict(record), None
-        for number, (key, operand) in enumerate(indirect.items()):
-            index, count = self.memory.bits(operand["index"]).astype(np.int64), operand["elements"]
-            group = 32 if record["op"].startswith("nc_matmul") else 16
-            parts, elements = np.arange(operand["parts"])[:, None], np.arange(count)[None, :]
-            offsets = index[parts // group * group + elements % group, elements // group]
-            bits = self.memory.bits(whole(operand))
-            gathered = np.take_along_axis(bits, offsets, 1)
-            self.memory.bytes[-1 - number] = np.ascontiguousarray(gathered).view(np.uint8)
-            plain[key] = {"tile": -1 - number, "dtype": operand["dtype"], "start": 0, "offset": 0,
-                          "parts": operand["parts"], "pattern": [[1, count]]}
-            if key == "dst":
-                if record["op"] == "tensor_copy_predicated" or record.get("accumulate"):
-                    raise NotInterpreted("a scatter onto what is there")
-                plain["base"], dst_offsets = whole(operand), offsets
-        return plain, dst_offsets
-
-    def _scattered(self, base, offsets, values, magnitude, is_bits):
-        def into(old, new):
-            for element in range(offsets.shape[1]):  # The last that goes to a place stays
-                old[np.arange(len(old)), offsets[:, element]] = new[:, element]
-            return old
-        if is_bits:
-            return base, into(self.memory.bits(base), np.asarray(values).reshape(offsets.shape)), None, True
-        before = self.memory.read(base)
-        spread = np.broadcast_to(np.asarray(magnitude, np.float64), offsets.shape)
-        return (base, into(before.copy(), np.broadcast_to(np.asarray(values, np.float64), offsets.shape)),
-                into(np.abs(before), spread), False)
 
     def _read(self, record, key):
         return self.memory.read(record[key])

@@ -88,8 +88,7 @@ Fault Datapath::execute(Issue& issue) {
 }
 
 Fault Datapath::run_unit(UnitContext& unit, const Issue& issue) {
-  if (!isa::has_indirection(issue.i)) [[likely]]
-    return run_direct(unit, issue, issue.i);
+  if (!isa::has_indirection(issue.i)) return run_direct(unit, issue, issue.i);
   if (Fault fault = tensor_engine_.check_scatter(issue.i)) return fault;
   return indirection_.run(
       unit, issue.i, [&](const isa::Instruction& tiles) { return run_direct(unit, issue, tiles); });

@@ -46,14 +46,12 @@ class CoreMemory {
   // Row of a partition in NEURON_SPACE_SBUF, NEURON_SPACE_PSUM or kGatheredSpace, and the distance
   // of rows.
   std::byte* row(unsigned space, unsigned partition) {
-    if (space == kGatheredSpace) [[unlikely]]
-      return gathered_ + partition * kGatheredStride;
+    if (space == kGatheredSpace) return gathered_ + partition * kGatheredStride;
     return space == NEURON_SPACE_PSUM ? psum(partition) : sbuf(partition);
   }
   size_t sbuf_bytes() const { return sbuf_bytes_; }
   static constexpr size_t stride(unsigned space) {
-    if (space == kGatheredSpace) [[unlikely]]
-      return kGatheredStride;
+    if (space == kGatheredSpace) return kGatheredStride;
     return space == NEURON_SPACE_PSUM ? kPsumStride : kSbufStride;
   }
   // The bytes of a partition of SBUF or PSUM that a program may use.

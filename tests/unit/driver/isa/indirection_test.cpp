@@ -133,8 +133,9 @@ TEST(IndirectOperand, IsOneOfThoseThatTheInstructionGathersOrScatters) {
     for (const auto& [opcode, mask] : expected) wanted = opcode == info.opcode ? mask : wanted;
     const unsigned engines = info.engines | info.engines_v3;
     unsigned found = 0;
-    for (unsigned e = 0; e < 6; ++e)
-      found |= engines >> e & 1 ? indirect_operands(info.opcode, e) : 0;
+    for (unsigned e = 0; e < 6; ++e) {
+      if ((engines >> e & 1) != 0) found |= indirect_operands(info.opcode, e);
+    }
     EXPECT_EQ(found, wanted) << info.name;
   }
 }
