@@ -14,7 +14,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::number;
 using testing::psum;
 using testing::raw;
 using testing::sbuf;
