@@ -113,6 +113,20 @@ def scattered_product(w, x, index, columns):
 
 
 @nki.jit
+def scaled_product(w, w_scale, x, x_scale, index, n):
+    """The moving matrix and its scales by one index, or as they are if that is None."""
+    weights, moving, of_weights, of_moving = loaded(w), loaded(x), loaded(w_scale), loaded(x_scale)
+    if index is not None:
+        offsets = loaded(index)
+        moving, of_moving = moving.indirect(offsets, n), of_moving.indirect(offsets, n)
+    result = nl.ndarray((w.shape[1], n), nl.float32, buffer=nl.psum)
+    nisa.nc_matmul_mx(result, weights, moving, of_weights, of_moving)
+    tile = nl.ndarray(result.shape, nl.float32)
+    nisa.tensor_copy(tile, result)
+    return stored(tile)
+
+
+@nki.jit
 def chosen(x, old, mask, index, n):
     tile, whole, predicate, offsets = loaded(x), loaded(old), loaded(mask), loaded(index)
     nisa.tensor_copy_predicated(whole, tile, predicate.indirect(offsets, n))
@@ -171,6 +185,21 @@ class Indirection(DeviceTest):
         right = np.take_along_axis(x16, each(of_x, 32, 128), 1).astype(np.float64)
         found = product.on("trn3")(w16, x16, index_of(of_w, 32, 128), index_of(of_x, 32, 128), m, n)
         self.near(found, left.T @ right, 1e-3)
+
+    def test_a_matrix_of_mx_and_its_scales_share_an_index(self):
+        kind, n = "float8_e4m3fn_x4", 60
+        for parts, rows in ((128, 128), (32, 4)):
+            w, x = (drawn.integers(0x10, 0x60, (parts, c, 4), np.uint8).view(np.uint32)[..., 0]
+                    for c in (32, 100))
+            w_scale, x_scale = (drawn.integers(120, 132, (rows, c), np.uint8) for c in (32, 100))
+            offsets = some(parts // 32, n, 100)
+            taken = np.take_along_axis(x, each(offsets, 32, parts), 1)
+            taken_scale = np.take_along_axis(x_scale, each(offsets, 32, rows), 1)
+            w = nki.Encoded(w, kind)
+            wanted = scaled_product.on("trn3")(w, w_scale, nki.Encoded(taken, kind), taken_scale, None, n)
+            found = scaled_product.on("trn3")(w, w_scale, nki.Encoded(x, kind), x_scale,
+                                              index_of(offsets, 32, parts), n)
+            np.testing.assert_array_equal(found, wanted)
 
     def test_a_scattered_product_adds_all_that_goes_to_one_place(self):
         w, x = normal(64, 32).astype(np.float16), normal(64, 48).astype(np.float16)
