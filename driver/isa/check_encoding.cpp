@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "driver/isa/fields.h"
+#include "driver/isa/indirection.h"
 #include "driver/isa/instruction.h"
 #include "driver/isa/opcode_table.h"
 #include "driver/isa/rules.h"
@@ -90,8 +91,9 @@ Violation check_update(const Update& update, unsigned offset) {
   return {};
 }
 
-Violation check_operand(const Operand& operand, unsigned which, bool required,
-                        const Limits& limits) {
+Violation check_operand(const Operand& operand, unsigned which, const OpcodeInfo& info,
+                        unsigned engine, const Limits& limits) {
+  const bool required = (info.required >> which & 1) != 0;
   const unsigned offset = NEURON_INST_DST + which * NEURON_OPERAND_BYTES;
   if (operand.space == NEURON_SPACE_ABSENT) {
     if (required) return field(offset + 5, 0, "the opcode needs this operand", which);
@@ -121,8 +123,7 @@ Violation check_operand(const Operand& operand, unsigned which, bool required,
                      "indirect operands need generation 4", 7, which);
   }
   if (operand.indirect) {
-    return violation(NEURON_FAULT_ILLEGAL_FIELD, offset + 6, 1,
-                     "this device has no indirect operands", 7, which);
+    if (Violation v = check_indirect_operand(operand, which, info.opcode, engine)) return v;
   }
   if (operand.saturate && which != 0) {
     return field(offset + 5, 1, "only a destination can saturate", which);
@@ -132,7 +133,8 @@ Violation check_operand(const Operand& operand, unsigned which, bool required,
   if (operand.bias && !f8) {
     return field(offset + 6, operand.bias, "only f8 types have an exponent bias", which);
   }
-  for (unsigned d = operand.ndim; d < 4; ++d) {
+  const unsigned dimensions = operand.indirect ? 3 : 4;  // the last one holds the place of an index
+  for (unsigned d = operand.ndim; d < dimensions; ++d) {
     if (operand.size[d] || operand.step[d]) {
       return field(offset + 8 + 4 * d, operand.size[d],
                    "size and step of an unused dimension must be 0", which);
@@ -446,7 +448,7 @@ Violation check_encoding(Bytes bytes, unsigned engine, const Limits& limits) {
   const Operand* operands[] = {&instruction.dst, &instruction.src0, &instruction.src1};
   for (unsigned i = 0; i < 3; ++i) {
     if (!(slots >> i & 1)) continue;
-    if (Violation v = check_operand(*operands[i], i, info->required >> i & 1, limits)) return v;
+    if (Violation v = check_operand(*operands[i], i, *info, engine, limits)) return v;
   }
   const bool control = instruction.group() <= 1 || instruction.group() == 7;
   if (slots & kSlotScalar0) {

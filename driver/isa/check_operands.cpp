@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operand rules of the compute instructions (R1-R5, R8) on the decoded form, after the substitution
 // of registers, so a bad register value is found like a bad constant.
+#include "driver/isa/indirection.h"
 #include "driver/isa/operand_rules.h"
 #include "driver/isa/sparsity.h"
 
@@ -296,6 +297,7 @@ Violation check_operands(const Instruction& i, unsigned engine, const Limits& li
                          "else");
     }
   }
+  if (Violation v = check_indirection(i, engine, limits)) return v;
   switch (group) {
     case 2:
       return check_pe(i, limits);

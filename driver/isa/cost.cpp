@@ -38,10 +38,13 @@ bool is_bf16(const Operand& operand) {
   return !operand.present() || operand.dtype == NEURON_DTYPE_BF16;
 }
 bool contiguous(const Operand& operand) {
-  return !operand.present() || operand.size[0] <= 1 || operand.step[0] == 1;
+  if (!operand.present() || operand.size[0] <= 1) return true;
+  return operand.step[0] == 1 && !operand.indirect;
 }
 bool strided(const Operand& operand) {
   if (!operand.present() || operand.size[0] <= 1) return false;
+  // Our choice, as nothing is published: elements by an index come as fast as those of a long step.
+  if (operand.indirect) return true;
   const int bytes = std::abs(operand.step[0]) * static_cast<int>(dtype_bytes(operand.dtype));
   return bytes > kFullRateStride;
 }

@@ -55,6 +55,10 @@ void tensor(Line& line, const Instruction& i, const Operand& operand, unsigned w
     if (!plain[d]) line.addf(":%d", operand.step[d]);
     if (d > 0) line.add(", ");
   }
+  if (operand.indirect) {
+    const IndexPlace index = operand.index();
+    line.addf(" by &sbuf[%u, 0x%" PRIX32 "] %s", index.start, index.base, dtype_name(index.dtype));
+  }
   line.add("]");
 }
 

@@ -4,6 +4,7 @@
 #include <cinttypes>
 
 #include "driver/isa/cost.h"
+#include "driver/isa/indirection.h"
 #include "driver/isa/line.h"
 #include "driver/isa/opcode_table.h"
 #include "driver/isa/rules.h"
@@ -35,6 +36,21 @@ void common_rules(const OpcodeInfo& info, std::vector<std::string>& rules) {
   rules.emplace_back("R3: elements have 1, 2 or 4 bytes; arithmetic is in fp32");
   if (group == 5 || group == 6 || (info.engines >> NEURON_ENGINE_POOL & 1)) {
     rules.emplace_back("R5: Pool reaches SBUF only");
+  }
+  unsigned indirect = 0;
+  for (unsigned engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    const bool executes = ((info.engines | info.engines_v3) >> engine & 1) != 0;
+    if (executes) indirect |= indirect_operands(info.opcode, engine);
+  }
+  if (indirect != 0) {
+    std::string names;
+    for (unsigned o = 0; o < 3; ++o) {
+      if ((indirect >> o & 1) == 0) continue;
+      names += (names.empty() ? "" : ", ") + std::string(o == 0 ? "dst" : o == 1 ? "src0" : "src1");
+    }
+    rules.push_back("R7: from generation 4 on " + names +
+                    " may be indirect: n elements by offsets in SBUF; a source starts on the "
+                    "partition of its index");
   }
   const bool accumulates = info.word == OpWord::kVector && (info.op_bits >> 20 & 7) != 0;
   if (info.word == OpWord::kAct || accumulates || info.opcode == NEURON_OP_READ_ACC) {

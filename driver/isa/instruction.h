@@ -46,6 +46,14 @@ struct Binding {
   uint8_t mode = NEURON_BIND_UNUSED;
 };
 
+// Where an indirect operand has its offsets: in SBUF, as many partitions as the operand.
+struct IndexPlace {
+  uint32_t base = 0;  // byte offset in the partition
+  uint8_t start = 0;  // first partition, a multiple of 32
+  uint8_t dtype = NEURON_DTYPE_NONE;
+  bool operator==(const IndexPlace&) const = default;
+};
+
 struct Operand {
   uint32_t base = 0;  // byte offset in the partition
   uint8_t start = 0;
@@ -64,6 +72,19 @@ struct Operand {
     uint64_t n = 1;
     for (int d = 0; d < ndim && d < 4; ++d) n *= size[d];
     return n;
+  }
+  // Of an indirect operand, which keeps the place of its index in dimension 3.
+  IndexPlace index() const {
+    return {static_cast<uint16_t>(step[3]) | (size[3] & 3u) << 16,
+            static_cast<uint8_t>((size[3] >> 2 & 3u) * 32),
+            static_cast<uint8_t>(size[3] >> 4 & 0x3Fu)};
+  }
+  // `place` is one that the fields can hold.
+  void set_index(const IndexPlace& place) {
+    indirect = true;
+    step[3] = static_cast<int16_t>(place.base & 0xFFFFu);
+    size[3] = static_cast<uint16_t>((place.base >> 16 & 3u) | place.start / 32u << 2 |
+                                    static_cast<unsigned>(place.dtype) << 4);
   }
 };
 

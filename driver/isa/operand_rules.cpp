@@ -68,7 +68,9 @@ Violation check_tile(const Operand& operand, unsigned which, unsigned engine,
                      static_cast<uint32_t>(std::min<uint64_t>(operand.elements(), UINT32_MAX)),
                      "an operand has at most 1048576 elements per partition", 2, which);
   }
-  const Extent e = extent(operand, element);
+  // Where the elements of an indirect operand lie, its index says when the instruction executes.
+  const Extent e = operand.indirect ? Extent{operand.base, operand.base + element - 1}
+                                    : extent(operand, element);
   if (e.first < 0 || e.last >= partition_bytes(operand.space, limits)) {
     return violation(NEURON_FAULT_OPERAND_RANGE, offset,
                      static_cast<uint32_t>(e.first < 0 ? e.first : e.last),

@@ -120,8 +120,15 @@ enum neuron_update_operation {
 /* operand (192 bits): 19:0 base (byte offset in the partition) | 27:20 start partition | 35:28 partitions |
  * 41:36 dtype | 43:42 space | 46:44 free dimensions 1..4 | 47 saturate (destination) | 48 indirect (gen 4) |
  * 53:49 exponent bias of f8 | 63:54 zero | then per dimension d = 0 (innermost) .. 3, 32 bits each at bit
- * 64 + 32 d: size (u16), step (i16, in elements, 0 = broadcast). Unused dimensions have size = step = 0. */
+ * 64 + 32 d: size (u16), step (i16, in elements, 0 = broadcast). Unused dimensions have size = step = 0.
+ * An indirect operand has one free dimension, of step 1: size 0 is the number n of elements. Element i of partition p is
+ * the element of base[p] at the offset (in elements, from base on) that the index tile in SBUF has in its partition
+ * p / G * G + i % G, column i / G; G = 32 of PE, 16 of the other engines. Sources gather, the destination scatters.
+ * Dimension 3 says where the index is (the encoding is ours): step = bits 15:0 of its byte offset in the partition |
+ * size 1:0 bits 17:16 of that offset, 3:2 its start partition / 32, 9:4 its dtype (u16, i32, u32), 15:10 zero. */
 #define NEURON_OPERAND_BYTES 24
+#define NEURON_INDEX_GROUP 16    /* partitions that share their offsets */
+#define NEURON_PE_INDEX_GROUP 32 /* the same on PE */
 enum neuron_space { NEURON_SPACE_ABSENT = 0, NEURON_SPACE_SBUF = 1, NEURON_SPACE_PSUM = 2 };
 
 enum neuron_dtype {
@@ -495,6 +502,8 @@ enum neuron_dma_reduction {
  *                    scale is clamped to 0..254; nothing but zeros: scale 0
  *   barrier          which semaphores, and that a pair is cores 2n and 2n + 1
  *   custom_operator  the call table, and that the function is a program of the host (hw/custom_operator.h)
+ *   indirection      all offsets and gathered elements are read before anything is written; of elements that a scatter
+ *                    sends to one place the last stays, and an accumulating product adds each; types of an index
  */
 
 /* Limits; those without a generation in their name hold for 2 and 3. */

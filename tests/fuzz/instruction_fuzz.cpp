@@ -163,6 +163,8 @@ void add_region(std::vector<Region>& regions, const isa::Operand& o) {
     (reach < 0 ? r.first : r.last) += reach;
   }
   r.last += bytes - 1;
+  // Wherever its offsets may lead.
+  if (o.indirect) r.last = NEURON_V4_SBUF_PARTITION_BYTES - 1;
   regions.push_back(r);
 }
 
@@ -247,6 +249,19 @@ bool is_small(const Instruction& i, unsigned engine, unsigned generation) {
   return isa::cost_of(i, engine, generation).interval <= kMaxTime;
 }
 
+// An indirect operand has one dimension and a place of its index, of a type that offsets have.
+void bend_indirect(isa::Operand& operand) {
+  if (!operand.indirect) return;
+  constexpr uint8_t kTypes[] = {NEURON_DTYPE_U16, NEURON_DTYPE_I32, NEURON_DTYPE_U32};
+  isa::IndexPlace index = operand.index();
+  index.dtype = kTypes[index.dtype % 3];
+  index.base &= ~3u;
+  operand.ndim = 1;
+  operand.step = {1, 0, 0, 0};
+  operand.size = {operand.size[0], 0, 0, 0};
+  operand.set_index(index);
+}
+
 void bend(Raw& bytes, unsigned engine) {
   uint16_t wanted = 0;
   std::memcpy(&wanted, bytes.data(), 2);
@@ -260,6 +275,7 @@ void bend(Raw& bytes, unsigned engine) {
   i.engines |= 1u << engine;
   i.size = 0;
   i.rounding %= 3;
+  for (isa::Operand* operand : {&i.dst, &i.src0, &i.src1}) bend_indirect(*operand);
   isa::encode(i, isa::MutableBytes(bytes));  // drops bits behind the slots of the opcode
 }
 

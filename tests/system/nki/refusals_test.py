@@ -208,13 +208,13 @@ class Refusals(DeviceTest):
 
         self.refused_at(kernel, (normal(128, 8),), "gpsimd", "engine = gpsimd", "vector")
 
-    def test_operands_that_the_chip_model_lacks(self):
+    def test_indirect_views_on_other_targets_than_trn3(self):
         @nki.jit
         def kernel(x):
             tile = nl.load(x)
             nisa.tensor_copy(tile, tile.indirect(tile))
 
-        self.refused_at(kernel.on("trn3"), (normal(128, 8),), "tile.indirect", "indirect operand",
+        self.refused_at(kernel.on("trn2"), (normal(128, 8),), "tile.indirect", "generation 4 (trn3)",
                         "nc_n_gather")
 
     def test_a_place_outside_of_the_memory(self):

@@ -27,6 +27,25 @@ uint8_t parse_space(Cursor& cursor) {
   return NEURON_SPACE_ABSENT;
 }
 
+// Where an indirect operand has its offsets, behind `by`.
+void parse_index(Cursor& cursor, isa::Operand& operand) {
+  if (!cursor.accept("&")) return cursor.expected("\"&\", as in by &sbuf[0, 0x2000] u16");
+  if (!cursor.accept("sbuf")) return cursor.expected("\"sbuf\", where an index lies");
+  isa::IndexPlace index;
+  cursor.expect("[");
+  const Token at = cursor.peek();
+  index.start = static_cast<uint8_t>(cursor.integer("a first partition", 0, 127));
+  if (cursor.ok() && index.start % 32 != 0) {
+    return cursor.expected_at(at, "0, 32, 64 or 96, where an index may start");
+  }
+  cursor.expect(",");
+  index.base =
+      static_cast<uint32_t>(cursor.integer("a byte offset in the partition", 0, (1 << 18) - 1));
+  cursor.expect("]");
+  index.dtype = parse_dtype(cursor);
+  operand.set_index(index);
+}
+
 void parse_dimensions(Cursor& cursor, isa::Operand& operand) {
   struct Dimension {
     uint16_t size = 0;
@@ -49,6 +68,7 @@ void parse_dimensions(Cursor& cursor, isa::Operand& operand) {
     dimensions.push_back(dimension);
     if (!cursor.accept(",")) break;
   }
+  if (cursor.accept("by")) parse_index(cursor, operand);
   cursor.expect("]");
   operand.ndim = static_cast<uint8_t>(dimensions.size());
   uint64_t contiguous = 1;

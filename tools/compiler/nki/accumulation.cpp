@@ -52,7 +52,13 @@ void Accumulation::made(const TileAccess& all) {
   state.columns.assign((all.end_byte() + 1) / 2 - state.first, {});
 }
 
-void Accumulation::written(const TileAccess& access, bool zeros, uint32_t line) {
+void Accumulation::written(const TileAccess& given, bool zeros, uint32_t line) {
+  TileAccess access = given;
+  if (given.offsets.present()) {  // Anything that its offsets may name
+    access.offsets = {};
+    access.size = {given.reach, 0, 0, 0};
+    zeros = false;
+  }
   const auto found = tiles_.find(access.tile);
   if (access.space != NEURON_SPACE_PSUM || found == tiles_.end()) return;
   const Lanes lanes = lanes_of(access);

@@ -34,8 +34,8 @@ class Accumulation {
   // A tile of PSUM was made: nothing has written its locations. Or it was dropped.
   void made(const builder::TileAccess& all);
   void dropped(uint32_t tile) { tiles_.erase(tile); }
-  // Another engine wrote these elements; `line` for messages.
-  void written(const builder::TileAccess& access, bool zeros, uint32_t line);
+  // Another engine wrote these elements, or a product scattered into them; `line` for messages.
+  void written(const builder::TileAccess& given, bool zeros, uint32_t line);
   // A product writes these elements.
   void multiplied(const builder::TileAccess& access);
   // How a product without a word about it has to write them.

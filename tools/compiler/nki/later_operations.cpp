@@ -78,6 +78,13 @@ Result<void> matmul_mx(Context& context, Record& record) {
   }
   bool accumulate = record.flag("accumulate");
   NEURON_CHECK(record.result());
+  const bool scatters = target.offsets.present();
+  if (scatters && !record.has("accumulate")) {
+    return fail(
+        NRT_INVALID,
+        "the destination is an indirect view: which of its places hold a product already is "
+        "not known; give accumulate=True or False");
+  }
   if (!record.has("accumulate")) {
     if (context.memory.outside_loop(to)) {
       return fail(NRT_INVALID,
@@ -96,7 +103,11 @@ Result<void> matmul_mx(Context& context, Record& record) {
   }
   context.load[NEURON_ENGINE_PE] += static_cast<double>(moving.elements.elements());
   context.program.matmul_mx(target, stationary, moving, accumulate, options);
-  context.accumulation.multiplied(target);
+  if (scatters) {
+    context.accumulation.written(target, false, record.line());
+  } else {
+    context.accumulation.multiplied(target);
+  }
   return {};
 }
 

@@ -420,12 +420,54 @@ class Lowering {
     if (op == "hbm") return declare_tensor(record);
     if (op == "while") return begin_while(record);
     if (op == "end_while") return end_while();
+    NEURON_CHECK(check_indirect(op, record));
     for (const auto find :
          {find_vector_operation, find_search_operation, find_tensor_operation,
           find_memory_operation, find_collective_operation, find_later_operation}) {
       if (const Operation operation = find(op)) return operation(core_->context, record);
     }
     return fail(NRT_INVALID, "nki.isa.{} is not available on this chip model", op);
+  }
+
+  // Calls whose operands may be indirect. What the engine cannot do, the program says.
+  Result<void> check_indirect(const std::string& op, Record& record) const {
+    struct Call {
+      std::string_view op;
+      std::array<std::string_view, 5> keys;
+    };
+    static constexpr Call kCalls[] = {
+        {"tensor_copy", {"dst", "src"}},
+        {"tensor_copy_predicated", {"dst", "predicate"}},
+        {"nc_matmul", {"dst", "stationary", "moving"}},
+        {"nc_matmul_mx", {"dst", "stationary", "moving", "stationary_scale", "moving_scale"}},
+        {"tensor_tensor", {"dst", "data1"}},
+        {"tensor_scalar", {"dst", "data"}},
+        {"tensor_reduce", {"dst", "data"}},
+        {"tensor_scalar_cumulative", {"dst", "src"}},
+        {"tensor_scalar_reduce", {"dst", "data"}},
+        {"activation", {"dst", "data"}},
+        {"activate2", {"dst", "data"}},
+        {"exponential", {"dst", "src"}},
+    };
+    for (const auto& [key, operand] : record.all_operands()) {
+      if (!operand.index) continue;
+      const auto call = std::find_if(std::begin(kCalls), std::end(kCalls),
+                                     [&](const Call& one) { return one.op == op; });
+      if (call == std::end(kCalls)) {
+        return fail(NRT_INVALID,
+                    "{} is an indirect view, and nisa.{} takes none; copy its elements into a tile "
+                    "with nisa.tensor_copy first",
+                    key, op);
+      }
+      if (std::find(call->keys.begin(), call->keys.end(), key) == call->keys.end()) {
+        return fail(NRT_INVALID,
+                    "{} of nisa.{} cannot be an indirect view; copy its elements into a tile with "
+                    "nisa.tensor_copy first",
+                    key, op);
+      }
+      NEURON_CHECK(core_->context.needs_generation(4, "tensor indirection"));
+    }
+    return {};
   }
 
   // Inputs, outputs and constants are the same memory, or the same contents, for both cores.

@@ -379,7 +379,18 @@ void Memory::finish() {
   }
 }
 
+// The elements of an indirect operand are one dimension, which a reduction takes as its own.
+Result<TileAccess> Memory::indirect_tile(const Operand& operand, uint32_t* kept) {
+  Operand base = operand;
+  base.index = nullptr;
+  NEURON_TRY(elements, tile(base));
+  NEURON_TRY(index, tile(*operand.index));
+  if (kept != nullptr) *kept = 1;
+  return elements.indirect(index, static_cast<uint32_t>(operand.count));
+}
+
 Result<TileAccess> Memory::tile(const Operand& operand, size_t keep, uint32_t* kept) {
+  if (operand.index) return indirect_tile(operand, kept);
   const auto found = tiles_.find(operand.id);
   if (!operand.on_chip || found == tiles_.end() || found->second.dropped) {
     return fail(NRT_INVALID, "an operand that must be a tile names {} {}",

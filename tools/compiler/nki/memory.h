@@ -115,6 +115,7 @@ class Memory {
     std::string name;
   };
 
+  runtime::Result<builder::TileAccess> indirect_tile(const Operand& operand, uint32_t* kept);
   runtime::Result<void> take_given(TensorState& state, bool reads, bool writes);
   runtime::Result<builder::Tile> place(uint8_t space, const std::string& name, uint32_t parts,
                                        uint32_t columns, uint8_t dtype);

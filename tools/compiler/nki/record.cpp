@@ -110,7 +110,7 @@ std::vector<Span> Record::read_pattern(neff::JsonObject& object) {
 }
 
 Operand Record::read_operand(const json::value& value, const neff::JsonPath& parent,
-                             std::string_view key) {
+                             std::string_view key, bool is_index) {
   Operand operand;
   neff::JsonObject object(checker_, value, &parent, key);
   operand.on_chip = object.has("tile");
@@ -128,6 +128,16 @@ Operand Record::read_operand(const json::value& value, const neff::JsonPath& par
   if (operand.on_chip) {
     operand.start = static_cast<uint32_t>(object.number_or("start", 0, 0, NEURON_PARTITIONS - 1));
     operand.parts = static_cast<uint32_t>(object.number("parts", 1, NEURON_PARTITIONS));
+  }
+  if (object.has("index")) {
+    if (is_index || !operand.on_chip) {
+      checker_.fail(object.at("index"),
+                    "only a part of a tile is reached by offsets, and its index is not");
+      return {};
+    }
+    operand.index = std::make_shared<const Operand>(
+        read_operand(object.require("index"), object.path(), "index", true));
+    operand.count = object.number("elements", 1, UINT16_MAX);
   }
   operand.present = checker_.ok();
   return operand;
@@ -163,7 +173,10 @@ std::vector<std::pair<std::string, Operand>> Record::all_operands() {
   };
   for (const auto& entry : *line) {
     const std::string key(entry.key());
-    if (names_memory(entry.value())) all.emplace_back(key, operand(key));
+    if (names_memory(entry.value())) {
+      all.emplace_back(key, operand(key));
+      if (const auto index = all.back().second.index) all.emplace_back("index", *index);
+    }
     const json::array* list = entry.value().if_array();
     if (list == nullptr) continue;
     for (const json::value& value : *list) {

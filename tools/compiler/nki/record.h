@@ -38,6 +38,9 @@ struct Operand {
   uint32_t start = 0, parts = 0;  // Partitions of the tile
   uint64_t offset = 0;            // Bytes in the partition, or in the tensor
   std::vector<Span> pattern;      // Outermost first; of a tile without the partitions
+  // Indirect: `count` elements of what the pattern names, by the offsets in this tile.
+  std::shared_ptr<const Operand> index;
+  uint64_t count = 0;
 
   uint64_t elements() const;  // Of one partition, or of the tensor's part
 };
@@ -91,7 +94,7 @@ class Record {
 
  private:
   Operand read_operand(const boost::json::value& value, const neff::JsonPath& parent,
-                       std::string_view key);
+                       std::string_view key, bool is_index = false);
   std::vector<Span> read_pattern(neff::JsonObject& object);
 
   std::vector<std::string> notes_;

@@ -124,6 +124,13 @@ Result<void> matmul(Context& context, Record& record) {
                 context.memory.describe(to.id));
   }
   std::vector<Accumulation::Run> runs;
+  const bool scatters = target.offsets.present();
+  if (scatters && !record.has("accumulate")) {
+    return fail(
+        NRT_INVALID,
+        "the destination is an indirect view: which of its places hold a product already is "
+        "not known; give accumulate=True or False");
+  }
   if (record.has("accumulate")) {
     runs.push_back({0, target.elements(), record.flag("accumulate")});
   } else if (context.memory.outside_loop(to)) {
@@ -152,7 +159,11 @@ Result<void> matmul(Context& context, Record& record) {
     return fail(NRT_INVALID, "the moving operand has {} columns, the destination {}",
                 moving.elements(), target.elements());
   }
-  context.accumulation.multiplied(target);
+  if (scatters) {
+    context.accumulation.written(target, false, record.line());
+  } else {
+    context.accumulation.multiplied(target);
+  }
   return {};
 }
 

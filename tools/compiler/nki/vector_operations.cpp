@@ -128,6 +128,8 @@ Result<void> tensor_copy(Context& context, Record& record) {
   if (!record.has("engine")) {
     allowed &= ~kPool;
     if (bits) allowed &= ~kScalar;
+    // The Scalar engine does not scatter into PSUM.
+    if (both.to.offsets.present() && any_psum({&both.to})) allowed &= ~kScalar;
   }
   NEURON_TRY(engine, context.engine(record, Engine::kDve, allowed, both.from.elements()));
   if (engine == Engine::kActivation && context.generation < 3) {
@@ -256,6 +258,16 @@ Result<void> tensor_scalar(Context& context, Record& record) {
       allowed = kPool;
       first = Engine::kPool;
     }
+  }
+  const bool indirect = both.to.offsets.present() || both.from.offsets.present();
+  const bool computes_addresses =
+      wide_integers(both.to) && wide_integers(both.from) &&
+      (op0 == NEURON_ALU_ADD || op0 == NEURON_ALU_SUB || op0 == NEURON_ALU_MUL);
+  if (indirect && computes_addresses) {
+    return fail(NRT_INVALID,
+                "tensor_scalar that adds, subtracts or multiplies 32-bit integers is arithmetic of "
+                "addresses, which takes no indirect view; copy the elements with nisa.tensor_copy "
+                "first");
   }
   NEURON_TRY(engine, context.engine(record, first, allowed, both.from.elements()));
   if (is_bit_operation(op0)) return bit_scalar(context, record, engine, both, op0);

@@ -52,6 +52,7 @@ uint64_t TileAccess::first_byte() const {
 uint64_t TileAccess::end_byte() const {
   int64_t last = base;
   const int64_t element = isa::dtype_bytes(dtype);
+  if (offsets.present()) return base + uint64_t{reach} * isa::dtype_bytes(dtype);
   for (uint32_t d = 0; d < ndim; ++d) {
     if (step[d] > 0) last += (int64_t{size[d]} - 1) * step[d] * element;
   }
@@ -113,6 +114,27 @@ TileAccess TileAccess::reordered(std::initializer_list<uint32_t> order) const {
     part.step[d++] = step[old];
   }
   part.inside = inside && d == ndim;
+  return part;
+}
+
+TileAccess TileAccess::indirect(const TileAccess& index, uint32_t count) const {
+  TileAccess part = *this;
+  if (!present() || !index.present()) return {};
+  const auto dense = [](const TileAccess& a) {
+    return a.ndim == 1 && (a.step[0] == 1 || a.size[0] == 1) && !a.offsets.present();
+  };
+  part.inside = inside && index.inside;
+  part.offsets = {index.start,
+                  index.parts,
+                  index.base,
+                  std::max(index.size[0], 1u),
+                  index.dtype,
+                  dense(*this) && dense(index) && index.space == NEURON_SPACE_SBUF &&
+                      index.advance == 0 && index.motions.empty()};
+  part.reach = size[0];
+  part.ndim = 1;
+  part.size = {count, 0, 0, 0};
+  part.step = {1, 0, 0, 0};
   return part;
 }
 

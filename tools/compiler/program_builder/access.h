@@ -58,6 +58,17 @@ class Motions {
   bool fits_ = true;
 };
 
+// The tile of offsets of an indirect access (hw/isa.h, "operand").
+struct OffsetTile {
+  uint32_t start = 0;
+  uint32_t parts = 0;
+  uint32_t base = 0;
+  uint32_t columns = 0;  // 0: the access is direct
+  uint8_t dtype = NEURON_DTYPE_NONE;
+  bool fits = true;  // Base and index are dense, and the index lies still in SBUF
+  bool present() const { return columns != 0; }
+};
+
 // Elements of a tile: partitions times up to four free dimensions, innermost first.
 struct TileAccess {
   uint8_t space = NEURON_SPACE_ABSENT;
@@ -72,6 +83,8 @@ struct TileAccess {
   uint32_t tile = 0;              // Which of the program's tiles, for names; 0 = none
   int64_t advance = 0;            // Bytes that the base moves with each round of the loop
   Motions motions;
+  OffsetTile offsets;
+  uint32_t reach = 0;  // Of an indirect access: the elements that its offsets may name
 
   bool present() const { return space != NEURON_SPACE_ABSENT; }
   uint64_t elements() const;  // Of one partition
@@ -86,6 +99,9 @@ struct TileAccess {
   TileAccess stretched(uint32_t times) const;
   // The dimensions in another order, innermost first: order[d] is the old number of dimension d.
   TileAccess reordered(std::initializer_list<uint32_t> order) const;
+  // Generation 4: `count` elements of this access, in the order of the offsets that `index` holds
+  // for each group of 16 partitions, of 32 on PE. A source gathers them, a destination scatters.
+  TileAccess indirect(const TileAccess& index, uint32_t count) const;
   // In a loop: moves by `elements` with each round.
   TileAccess advancing(int64_t elements) const;
   // Moves by `elements` for each unit of the index.

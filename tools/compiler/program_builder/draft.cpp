@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "driver/base/format.h"
+#include "driver/isa/indirection.h"
 
 namespace neuron::builder {
 
@@ -83,6 +84,41 @@ void Draft::move_with(const TileAccess& access, uint8_t item, uint8_t number) {
   }
 }
 
+// The index of an indirect access: the engine reads whole groups of it, so that they must be there.
+void Draft::set_index(const TileAccess& access, isa::Operand& operand) {
+  const OffsetTile& index = access.offsets;
+  const unsigned group = isa::index_group(engine);
+  const uint64_t n = access.elements();
+  if (!index.fits) {
+    wrong =
+        "an indirect access needs dense elements of one dimension, and an index in SBUF that is "
+        "dense, too, and does not move in a loop";
+    return;
+  }
+  if (isa::index_columns(n, group) > index.columns) {
+    wrong = base::format(
+        "an index of {} columns holds {} offsets for each {} partitions, expected the {} that the "
+        "access names; give a smaller number of elements or a wider index",
+        index.columns, uint64_t{index.columns} * group, group, n);
+    return;
+  }
+  const unsigned rows = isa::index_partitions(access.parts, n, group);
+  if (rows > index.parts) {
+    wrong = base::format(
+        "an index of {} partitions has no offsets for the last of {} partitions: {} elements of "
+        "each need {} partitions of it, in groups of {}",
+        index.parts, access.parts, n, rows, group);
+    return;
+  }
+  if (index.start % 32 != 0) {
+    wrong = base::format("an index starts on partition {}, expected 0, 32, 64 or 96", index.start);
+    return;
+  }
+  operand.set_index({index.base, static_cast<uint8_t>(index.start), index.dtype});
+  reads.push_back({NEURON_SPACE_SBUF, index.start, rows, index.base,
+                   index.base + isa::index_columns(n, group) * isa::dtype_bytes(index.dtype), 0});
+}
+
 isa::Operand Draft::operand(const TileAccess& access, uint8_t number) {
   isa::Operand operand;
   if (!usable(access)) return operand;
@@ -96,6 +132,7 @@ isa::Operand Draft::operand(const TileAccess& access, uint8_t number) {
     operand.size[d] = static_cast<uint16_t>(access.size[d]);
     operand.step[d] = static_cast<int16_t>(access.step[d]);
   }
+  if (access.offsets.present()) set_index(access, operand);
   move_with(access, NEURON_BIND_BASE, number);
   return operand;
 }
@@ -107,7 +144,10 @@ isa::Scalar Draft::scalar(const ScalarArgument& argument, uint8_t number) {
   }
   const TileAccess& access = argument.access;
   if (!access.present() || !usable(access)) return {};
-  if (access.elements() != 1) {
+  if (access.offsets.present()) {
+    wrong =
+        "a scalar operand is indirect, which no engine executes; copy it with tensor_copy first";
+  } else if (access.elements() != 1) {
     wrong = base::format("a scalar operand has {} columns, expected 1", access.elements());
   }
   reads.push_back(region_of(access));

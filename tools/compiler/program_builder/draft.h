@@ -74,6 +74,7 @@ struct Draft {
 
  private:
   isa::Operand operand(const TileAccess& access, uint8_t number);
+  void set_index(const TileAccess& access, isa::Operand& operand);
   isa::Scalar scalar(const ScalarArgument& argument, uint8_t number);
   void move_with(const TileAccess& access, uint8_t item, uint8_t number);
   bool usable(const TileAccess& access);

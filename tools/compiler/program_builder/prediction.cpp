@@ -33,7 +33,8 @@ Reach reach_of(const isa::Operand& operand) {
   const auto element = static_cast<int64_t>(isa::dtype_bytes(operand.dtype));
   Reach reach{operand.space, operand.start, operand.start + operand.parts, operand.base,
               operand.base + element};
-  for (size_t d = 0; d < operand.ndim && d < operand.size.size(); ++d) {
+  if (operand.indirect) reach.end = NEURON_V4_SBUF_PARTITION_BYTES;  // wherever its offsets lead
+  for (size_t d = 0; !operand.indirect && d < operand.ndim && d < operand.size.size(); ++d) {
     const int64_t far = (int64_t{operand.size[d]} - 1) * operand.step[d] * element;
     (far < 0 ? reach.first : reach.end) += far;
   }

@@ -29,6 +29,14 @@ void set_options(isa::PeOp& pe, const PeOptions& options) {
 void check_shapes(Draft& draft, const TileAccess& psum, const TileAccess& weights,
                   const TileAccess& moving, uint64_t rows) {
   if (!draft.wrong.empty()) return;
+  if (psum.offsets.present() && weights.present() && psum.offsets.start != weights.start) {
+    draft.wrong = base::format(
+        "the index of a scattered product starts on partition {}, expected {}, where the "
+        "stationary "
+        "matrix does",
+        psum.offsets.start, weights.start);
+    return;
+  }
   if (weights.present() && moving.parts == weights.parts &&
       uint64_t{psum.parts} * rows == weights.elements()) {
     return;

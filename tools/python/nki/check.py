@@ -12,6 +12,7 @@ import numpy as np
 
 from . import dtypes
 from .errors import NkiError, shown
+from .indirection import whole
 from .interpreter import Interpreter, Memory, NotInterpreted, written_scales
 
 # Units in the last place of a type, with room for approximations of functions (2^-20 in float32).
@@ -47,7 +48,7 @@ def _written(record):
     """(name, operand) of all that a record writes, in the order of the interpreter's results."""
     for key in _RESULTS:
         if isinstance(record.get(key), dict):
-            yield key, record[key]
+            yield key, whole(record[key])
     if record["op"] == "quantize_mx":
         for number, operand in enumerate(written_scales(record)):
             yield ("dst_scale", number), operand

@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from . import dtypes
+from .indirection import has_indirection, on_plain_tiles, scattered, whole
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -153,9 +154,21 @@ class Interpreter:
         method = getattr(self, op, None)
         if method is None:
             raise NotInterpreted(op)
+        if has_indirection(record):
+            return self._indirect_results(record)
         with np.errstate(all="ignore"):
             found = method(record)
         return found if isinstance(found, list) else [found]
+
+    def _indirect_results(self, record):
+        scatters = "index" in record.get("dst", {})
+        if scatters and (record["op"] == "tensor_copy_predicated" or record.get("accumulate")):
+            raise NotInterpreted("a scatter onto what is there")
+        plain, offsets = on_plain_tiles(self.memory, record)
+        found = self.results(plain)
+        if scatters:
+            found[0] = scattered(self.memory, whole(record["dst"]), offsets, *found[0][1:])
+        return found
 
     def _read(self, record, key):
         return self.memory.read(record[key])

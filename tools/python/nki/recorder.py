@@ -259,6 +259,10 @@ class Recorder:
         return self.plain_operand(tensor, what)
 
     def plain_operand(self, tensor, what):
+        if tensor.offsets is not None:
+            base, index = tensor.offsets
+            return {**self.plain_operand(base, what), "elements": tensor.shape[1],
+                    "index": self.operand(index, "the index of " + what)}
         if tensor.beyond is not None:
             whole, index = tensor.beyond
             dim = next(d for d, i in enumerate(index) if i.min() < 0 or i.max() >= whole.shape[d])

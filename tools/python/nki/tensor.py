@@ -72,9 +72,10 @@ class DynamicSlice:
 class NkiTensor:
     """A view of a tensor. See the module's text; methods return new views of the same storage."""
 
-    __slots__ = ("storage", "shape", "strides", "offset", "dtype", "dynamic", "beyond")
+    __slots__ = ("storage", "shape", "strides", "offset", "dtype", "dynamic", "beyond", "offsets")
 
     def __init__(self, storage, shape, strides, offset, dtype, dynamic=None):
+        self.offsets = None  # (the view that they reach into, index) of an indirect view
         self.beyond = None  # (tensor, index) of an index that leaves it, until a mask cuts it
         self.storage = storage
         self.shape = tuple(shape)
@@ -126,6 +127,9 @@ class NkiTensor:
         refuse(f"{self!r} cannot be iterated over; index it with range(shape[0])")
 
     def _view(self, shape, strides, offset=None, dtype=None, dynamic=None):
+        if self.offsets is not None:
+            refuse(f"{self!r} is an indirect view, which is an operand as it stands; slice, reshape or cast "
+                   "the tensor before .indirect(), or the index")
         return NkiTensor(self.storage, shape, strides, self.offset if offset is None else offset,
                          dtype or self.dtype, dynamic if dynamic is not None else self.dynamic)
 
@@ -138,7 +142,7 @@ class NkiTensor:
         return True
 
     def is_indirect(self):
-        return self.dynamic is not None
+        return self.dynamic is not None or self.offsets is not None
 
     def get_pattern(self):
         return [[step, size] for size, step in zip(self.shape, self.strides)]
@@ -504,9 +508,37 @@ class NkiTensor:
     reinterpret_cast = view
 
     def indirect(self, index, num_elem=None):
-        refuse("this chip model has no indirect operands: no public source says how an instruction "
-               "names its index tile; nisa.nc_n_gather gathers along the free dimensions, dma_copy by "
-               "vector_offset rows")
+        """A view [P, num_elem] for an operand of trn3: element i of partition p is the one whose number
+        is in index[p // G * G + i % G, i // G], counted along the free dimensions; G = 16 partitions, 32
+        for the Tensor engine. A source gathers, a destination scatters. num_elem is index.size if left
+        out, which is right for one group of partitions.
+        """
+        target, generation = self.storage.recorder.target, self.storage.recorder.generation
+        if generation < 4:
+            refuse(f".indirect is of generation 4 (trn3), and the target is {target}; nisa.nc_n_gather gathers "
+                   "along the free dimensions, dma_copy by vector_offset rows")
+        if self.offsets is not None or self.dynamic is not None:
+            refuse(f".indirect of {self!r}, which is reached by an index already")
+        if not self.on_chip:
+            refuse(f".indirect of {self!r}, which is in HBM; dma_copy reaches its rows by vector_offset")
+        if not isinstance(index, NkiTensor) or index.storage.space != SBUF or index.is_indirect():
+            refuse(f"the index of .indirect is {index!r}; expected a tile in SBUF")
+        if str(index.dtype) not in ("uint16", "int32", "uint32"):
+            refuse(f"the index of .indirect is {index.dtype}; expected uint16, int32 or uint32")
+        if index.shape[0] < self.shape[0]:
+            refuse(f"the index of .indirect has {index.shape[0]} partitions and {self!r} {self.shape[0]}; "
+                   "expected as many")
+        for view in (self, index):
+            if not view.is_contiguous():
+                refuse(f".indirect counts elements along the free dimensions, and those of {view!r} do not "
+                       "follow each other in memory; copy them into a tile first")
+        count = index.size if num_elem is None else num_elem
+        if not hasattr(count, "__index__") or not 1 <= count <= index.size:
+            refuse(f"num_elem of .indirect is {count!r}; expected 1 to {index.size}, the size of the index")
+        view = NkiTensor(self.storage, (self.shape[0], int(count)), (self.strides[0], 1), self.offset,
+                         self.dtype)
+        view.offsets = (self, index)
+        return view
 
     def astype(self, dtype):
         from . import elementwise

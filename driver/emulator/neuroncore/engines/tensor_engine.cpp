@@ -250,13 +250,14 @@ Fault TensorEngine::load_weights(UnitContext& context, const isa::Instruction& i
   weights.form = form;
   weights.mode = i.pe.mode;
   weights.dtype = stationary.dtype;
+  weights.start = stationary.start;
   tile.shadow_fresh = true;
   return {};
 }
 
 // Strict PSUM: accumulation onto what the PE did not write is a fault.
 Fault TensorEngine::check_psum(UnitContext& context, const isa::Instruction& i) {
-  if (!i.pe.accumulate || !context.strict_psum) return {};
+  if (!i.pe.accumulate || !context.strict_psum || i.dst.space != NEURON_SPACE_PSUM) return {};
   const OperandView dst(context.memory, i.dst);
   for (unsigned p = 0; p < dst.partitions(); ++p) {
     const unsigned partition = i.dst.start + p;
@@ -266,6 +267,30 @@ Fault TensorEngine::check_psum(UnitContext& context, const isa::Instruction& i) 
                           NEURON_STRICT_PSUM | NEURON_STRICT_WRITES);
   }
   return {};
+}
+
+// The results of an indirect destination lie elsewhere until they are scattered, which marks them.
+void TensorEngine::mark_written(UnitContext& context, const isa::Operand& operand,
+                                const OperandView& dst) {
+  if (operand.space != NEURON_SPACE_PSUM) return;
+  for (unsigned p = 0; p < dst.partitions(); ++p) {
+    context.memory.mark_pe(operand.start + p, dst.begin(), dst.end() - dst.begin(), true);
+  }
+}
+
+// R7: the index of a scattered product starts where its weights were loaded from.
+Fault TensorEngine::check_scatter(const isa::Instruction& i) {
+  const bool product = i.opcode == NEURON_OP_MATMUL || i.opcode == NEURON_OP_MATMUL_MX;
+  if (!product || !i.dst.indirect) return {};
+  const Geometry at = geometry_of(i.pe);
+  const Tile& tile = tile_at(at);
+  const Weights& weights = i.pe.swap ? tile.shadow : tile.active;
+  const unsigned start = i.dst.index().start;
+  if (weights.at != at || weights.start == start) return {};
+  Fault fault = make_fault(NEURON_FAULT_OPERAND_PARTITION, 0, start, kSlotDst + 20);
+  fault.rule = 7;
+  fault.detail = weights.start;
+  return fault;
 }
 
 // The shadow weights of a tile become its active ones.
@@ -294,8 +319,7 @@ void TensorEngine::add_products(UnitContext& context, const isa::Instruction& i,
   for (size_t first = 0; first < n; first += piece) {
     const size_t count = std::min(piece, n - first);
     float* out = in_place ? reinterpret_cast<float*>(dst.row(0)) + first : gathered().result;
-    const auto stride =
-        static_cast<ptrdiff_t>(in_place ? CoreMemory::kPsumStride / sizeof(float) : count);
+    const auto stride = static_cast<ptrdiff_t>(in_place ? dst.row_stride() / sizeof(float) : count);
     bool accumulate = i.pe.accumulate;
     for (unsigned p = 0; !in_place && accumulate && p < dst.partitions(); ++p) {
       dst.load(p, first, count, out + p * count);
@@ -343,9 +367,7 @@ Fault TensorEngine::multiply(UnitContext& context, const isa::Instruction& i) {
   context.multiply_accumulates +=
       uint64_t{i.src0.parts} * i.dst.parts * n * planes_of(form, i.pe.mode);
   add_products(context, i, tile.active);
-  for (unsigned p = 0; p < dst.partitions(); ++p) {
-    context.memory.mark_pe(i.dst.start + p, dst.begin(), dst.end() - dst.begin(), true);
-  }
+  mark_written(context, i.dst, dst);
   for (size_t first = 0; context.check_nan && first < n; first += kPiece) {
     const size_t count = std::min(kPiece, n - first);
     for (unsigned p = 0; p < dst.partitions() && !context.saw_nan; ++p) {
@@ -382,8 +404,8 @@ Fault TensorEngine::transpose(UnitContext& context, const isa::Instruction& i) {
   }
   for (unsigned c = 0; c < columns; ++c) {
     dst.store_raw(c, 0, rows, turned + c * rows * slot);
-    context.memory.mark_pe(i.dst.start + c, dst.begin(), dst.end() - dst.begin(), true);
   }
+  mark_written(context, i.dst, dst);
   return {};
 }
 

@@ -22,6 +22,8 @@ class TensorEngine {
  public:
   TensorEngine();
   Fault execute(UnitContext& context, const isa::Instruction& instruction);
+  // Of an instruction whose destination is indirect, before it executes.
+  Fault check_scatter(const isa::Instruction& instruction);
   void reset();
 
  private:
@@ -43,6 +45,7 @@ class TensorEngine {
     Form form = Form::kPlain;
     uint8_t mode = 0;  // op.pe mode; the ratio of sparse weights
     uint8_t dtype = NEURON_DTYPE_NONE;
+    uint8_t start = 0;  // the partition where they were loaded from
     std::array<std::unique_ptr<numerics::Stationary>, kMaxPlanes> planes;  // made when needed
   };
   struct Tile {
@@ -78,6 +81,8 @@ class TensorEngine {
   numerics::RowView sparse_rows(UnitContext& context, const isa::Instruction& i, unsigned slot);
   Fault check_positions(UnitContext& context, const isa::Instruction& i);
   Fault check_psum(UnitContext& context, const isa::Instruction& i);
+  static void mark_written(UnitContext& context, const isa::Operand& operand,
+                           const OperandView& dst);
   void activate(Tile& tile);
   void add_products(UnitContext& context, const isa::Instruction& i, const Weights& weights);
 

@@ -6,6 +6,7 @@
 #include "driver/emulator/neuroncore/engines/gpsimd_engine.h"
 #include "driver/emulator/neuroncore/engines/scalar_engine.h"
 #include "driver/emulator/neuroncore/engines/vector_engine.h"
+#include "driver/isa/indirection.h"
 
 namespace neuron::core {
 namespace {
@@ -22,6 +23,10 @@ uint32_t saturated(uint64_t value) {
 }  // namespace
 
 WrittenRange range_of(CoreMemory& memory, const isa::Operand& operand) {
+  if (operand.indirect) {  // wherever its offsets may lead
+    return {operand.space, operand.start, operand.start + operand.parts - 1u, operand.base,
+            memory.partition_bytes(operand.space)};
+  }
   const OperandView view(memory, operand);
   return {operand.space, operand.start, operand.start + operand.parts - 1u, view.begin(),
           view.end()};
@@ -83,7 +88,13 @@ Fault Datapath::execute(Issue& issue) {
 }
 
 Fault Datapath::run_unit(UnitContext& unit, const Issue& issue) {
-  const isa::Instruction& i = issue.i;
+  if (!isa::has_indirection(issue.i)) return run_direct(unit, issue, issue.i);
+  if (Fault fault = tensor_engine_.check_scatter(issue.i)) return fault;
+  return indirection_.run(
+      unit, issue.i, [&](const isa::Instruction& tiles) { return run_direct(unit, issue, tiles); });
+}
+
+Fault Datapath::run_direct(UnitContext& unit, const Issue& issue, const isa::Instruction& i) {
   switch (i.group()) {
     case 2:
       return tensor_engine_.execute(unit, i);

@@ -7,6 +7,7 @@
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_DATAPATH_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_DATAPATH_H
 
+#include "driver/emulator/neuroncore/engines/indirection.h"
 #include "driver/emulator/neuroncore/engines/tensor_engine.h"
 #include "driver/emulator/neuroncore/group/fault_reporter.h"
 #include "driver/emulator/neuroncore/group/issue.h"
@@ -28,10 +29,13 @@ class Datapath {
   void set_modes(UnitContext& unit, const Sequencer& s, const isa::Instruction& i,
                  bool stochastic) const;
   Fault run_unit(UnitContext& unit, const Issue& issue);
+  // `i`: the instruction, or the same on tiles in place of indirect operands.
+  Fault run_direct(UnitContext& unit, const Issue& issue, const isa::Instruction& i);
 
   CoreState& state_;
   FaultReporter& faults_;
   TensorEngine tensor_engine_;
+  Indirection indirection_;
 };
 
 }  // namespace neuron::core

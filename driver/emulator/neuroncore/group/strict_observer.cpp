@@ -152,7 +152,7 @@ Fault StrictObserver::check(Sequencer& s, const isa::Instruction& i) {
     // The unit refuses this instruction.
     if (operand->present() && operand->elements() > kMaxElements) return {};
   }
-  Fault fault = state_.strict->check(i, s.engine, s.pc);
+  Fault fault = state_.strict->check(i, s.engine, s.pc, state_.memory);
   look_for_transfer(fault, -1);
   return fault;
 }

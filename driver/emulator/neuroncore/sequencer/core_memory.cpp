@@ -60,6 +60,15 @@ CoreMemory::CoreMemory(size_t sbuf_bytes) : sbuf_bytes_(std::min(sbuf_bytes, kMa
 
 CoreMemory::~CoreMemory() {
   if (base_ != nullptr) munmap(base_, bytes_);
+  if (gathered_ != nullptr) munmap(gathered_, kGatheredStride * NEURON_PARTITIONS);
+}
+
+void CoreMemory::make_gathered() {
+  if (gathered_ != nullptr) return;
+  void* memory = mmap(nullptr, kGatheredStride * NEURON_PARTITIONS, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  gathered_ = static_cast<std::byte*>(memory);
 }
 
 std::byte* CoreMemory::sbuf_at(uint64_t offset, size_t length) {

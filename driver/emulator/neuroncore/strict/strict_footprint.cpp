@@ -82,10 +82,23 @@ void StrictFootprint::mark(uint64_t first, uint64_t bytes) {
   }
 }
 
-void StrictFootprint::draw(const isa::Operand& operand, std::vector<StrictSegment>& segments) {
+void StrictFootprint::begin_map() {
   if (map_.empty()) map_.resize(kMapWords);
   lowest_ = kMapWords - 1;
   highest_ = 0;
+}
+
+std::span<const StrictSegment> StrictFootprint::of_offsets(unsigned space, uint64_t base,
+                                                           unsigned bytes,
+                                                           std::span<const uint32_t> offsets) {
+  begin_map();
+  for (const uint32_t offset : offsets) mark(base + uint64_t{offset} * bytes, bytes);
+  end_map(space, scattered_);
+  return scattered_;
+}
+
+void StrictFootprint::draw(const isa::Operand& operand, std::vector<StrictSegment>& segments) {
+  begin_map();
   const int64_t bytes = isa::dtype_bytes(operand.dtype);
   struct Dimension {
     int64_t size = 1, step = 0;
@@ -110,8 +123,12 @@ void StrictFootprint::draw(const isa::Operand& operand, std::vector<StrictSegmen
       }
     }
   }
+  end_map(operand.space, segments);
+}
+
+void StrictFootprint::end_map(unsigned space, std::vector<StrictSegment>& segments) {
   segments.clear();
-  const unsigned base = StrictShadow::first_column(operand.space);
+  const unsigned base = StrictShadow::first_column(space);
   for (unsigned word = lowest_; word <= highest_; ++word) {
     const uint64_t mask = map_[word];
     map_[word] = 0;

@@ -22,6 +22,9 @@ namespace neuron::core {
 class StrictFootprint {
  public:
   std::span<const StrictSegment> of(const isa::Operand& operand);
+  // Elements of `bytes` bytes at offsets, in elements, from `base` on.
+  std::span<const StrictSegment> of_offsets(unsigned space, uint64_t base, unsigned bytes,
+                                            std::span<const uint32_t> offsets);
   std::span<const StrictSegment> of_bytes(unsigned space, uint64_t first, uint64_t bytes);
 
  private:
@@ -40,10 +43,13 @@ class StrictFootprint {
   static constexpr unsigned kMapWords = StrictShadow::kSbufColumns;
 
   void draw(const isa::Operand& operand, std::vector<StrictSegment>& segments);
+  void begin_map();
   void mark(uint64_t first, uint64_t bytes);
+  void end_map(unsigned space, std::vector<StrictSegment>& segments);
 
   std::array<StrictSegment, 3> run_;
   std::vector<Known> known_;
+  std::vector<StrictSegment> scattered_;
   std::vector<uint64_t> map_;
   unsigned lowest_ = 0, highest_ = 0;  // words of the map that are set
 };

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "driver/isa/indirection.h"
 #include "driver/isa/scale_rows.h"
 
 namespace neuron::core {
@@ -66,14 +67,15 @@ void StrictMode::forget() {
   trap_.reset();
 }
 
-Fault StrictMode::check(const isa::Instruction& i, unsigned engine, uint32_t pc) {
+Fault StrictMode::check(const isa::Instruction& i, unsigned engine, uint32_t pc,
+                        CoreMemory& memory) {
   StrictAccess who;
   who.actor = static_cast<uint16_t>(engine);
   who.engine = static_cast<uint8_t>(engine);
   who.pc = pc;
   who.tick = clocks_.advance(engine);
   conflict_ = {};
-  if (access(who, i)) return {};
+  if (isa::has_indirection(i) ? access_indirect(who, i, memory) : access(who, i)) return {};
   return fault_of(who, conflict_writes_);
 }
 
@@ -229,6 +231,108 @@ bool StrictMode::access(const StrictAccess& who, const isa::Instruction& i) {
   }
 }
 
+// The offsets of an index: element i is in partition i % group, column i / group of each group.
+bool StrictMode::read_index(const StrictAccess& who, const isa::Operand& operand) {
+  const isa::IndexPlace index = operand.index();
+  const unsigned group = isa::index_group(who.engine);
+  const auto n = static_cast<unsigned>(operand.elements());
+  isa::Operand rows;
+  rows.space = NEURON_SPACE_SBUF;
+  rows.base = index.base;
+  rows.dtype = index.dtype;
+  rows.ndim = 1;
+  rows.step[0] = 1;
+  const unsigned rest = n % group;
+  for (unsigned part = 0; part < operand.parts; part += group) {
+    rows.start = static_cast<uint8_t>(index.start + part);
+    rows.parts = static_cast<uint8_t>(rest);
+    rows.size[0] = static_cast<uint16_t>(n / group + 1);
+    if (rest != 0 && !read(who, rows)) return false;
+    rows.start = static_cast<uint8_t>(rows.start + rest);
+    rows.parts = static_cast<uint8_t>(group - rest);
+    rows.size[0] = static_cast<uint16_t>(n / group);
+    if (rows.size[0] != 0 && !read(who, rows)) return false;
+  }
+  return true;
+}
+
+// Partitions [first, end) of an indirect operand, at the offsets that have been read.
+bool StrictMode::access_indirect(const StrictAccess& who, const isa::Operand& operand,
+                                 unsigned which, Access kind, unsigned first, unsigned end) {
+  const IndexOffsets& offsets = offsets_[which];
+  conflict_writes_ = kind == Access::kWrite;
+  while (first < end) {
+    const unsigned next = std::min(end, (first / offsets.group() + 1) * offsets.group());
+    const auto segments = footprint_.of_offsets(operand.space, operand.base,
+                                                isa::dtype_bytes(operand.dtype), offsets.of(first));
+    const unsigned low = operand.start + first, high = operand.start + next;
+    bool good = false;
+    switch (kind) {
+      case Access::kRead:
+        good = shadow().read(who, low, high, segments, conflict_);
+        break;
+      case Access::kWrite:
+        good = shadow().write(who, low, high, segments, conflict_);
+        break;
+      case Access::kWrittenByPe:
+        good = shadow().written_by_pe(low, high, segments, conflict_);
+        break;
+    }
+    if (!good) return false;
+    first = next;
+  }
+  return true;
+}
+
+// As access(), for instructions that may have indirect operands: the indexes are read first, then
+// the elements that they name.
+bool StrictMode::access_indirect(const StrictAccess& who, const isa::Instruction& i,
+                                 CoreMemory& memory) {
+  const isa::Operand* operands[] = {&i.dst, &i.src0, &i.src1};
+  const auto is_indirect = [&](unsigned o) {
+    return operands[o]->present() && operands[o]->indirect;
+  };
+  for (unsigned o : {1u, 2u, 0u}) {
+    if (is_indirect(o) && !read_index(who, *operands[o])) return false;
+  }
+  for (unsigned o = 0; o < 3; ++o) {
+    // The unit faults with an offset that leads out of the partition; nothing is accessed then.
+    if (is_indirect(o) && offsets_[o].read(memory, *operands[o], o, who.engine)) return true;
+  }
+  const bool scaled = i.opcode == NEURON_OP_LDWEIGHTS_MX || i.opcode == NEURON_OP_MATMUL_MX;
+  for (unsigned o : {1u, 2u}) {
+    if (scaled && o == 2 && is_indirect(o)) {
+      for (unsigned part = 0; part < i.src0.parts; part += isa::kQuadrant) {
+        const unsigned first = isa::scale_row(part, i.pe.quarter);
+        if (!access_indirect(who, i.src1, 2, Access::kRead, first,
+                             first + isa::kScalesOfQuadrant)) {
+          return false;
+        }
+      }
+    } else if (scaled && o == 2) {
+      if (!touch_scales(who, i, i.pe.quarter, false)) return false;
+    } else if (is_indirect(o)
+                   ? !access_indirect(who, *operands[o], o, Access::kRead, 0, operands[o]->parts)
+                   : !read(who, *operands[o])) {
+      return false;
+    }
+  }
+  const bool product = i.group() == 2;
+  if (!product && (!read_scalar(who, i, i.scalar0, 1) || !read_scalar(who, i, i.scalar1, 1))) {
+    return false;
+  }
+  const bool adds = product && i.pe.accumulate;
+  if (!is_indirect(0)) {
+    if (adds && !shadow().written_by_pe(i.dst.start, i.dst.start + i.dst.parts,
+                                        footprint_.of(i.dst), conflict_)) {
+      return false;
+    }
+    return write(who, i.dst);
+  }
+  if (adds && !access_indirect(who, i.dst, 0, Access::kWrittenByPe, 0, i.dst.parts)) return false;
+  return access_indirect(who, i.dst, 0, Access::kWrite, 0, i.dst.parts);
+}
+
 Fault StrictMode::fault_of(const StrictAccess& who, bool writes) const {
   const StrictConflict& c = conflict_;
   uint32_t where = place_word(c.column, c.partition, c.byte);
@@ -289,7 +393,11 @@ void StrictMode::name_producer(Fault& fault, const isa::Operand& operand) {
       static_cast<unsigned>(fault.address >> NEURON_STRICT_PARTITION_SHIFT) & 127;
   int64_t at = operand.base;
   uint64_t rest = element;
-  for (unsigned d = 0; d < operand.ndim && d < 4; ++d) {
+  if (operand.indirect) {
+    const auto offsets = offsets_[1].of(partition - operand.start);
+    at += int64_t{offsets[rest]} * isa::dtype_bytes(operand.dtype);
+  }
+  for (unsigned d = 0; !operand.indirect && d < operand.ndim && d < 4; ++d) {
     at += static_cast<int64_t>(rest % operand.size[d]) * operand.step[d] *
           isa::dtype_bytes(operand.dtype);
     rest /= operand.size[d];

@@ -12,9 +12,11 @@
 #ifndef DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_MODE_H
 #define DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_MODE_H
 
+#include <array>
 #include <memory>
 #include <optional>
 
+#include "driver/emulator/neuroncore/sequencer/index_offsets.h"
 #include "driver/emulator/neuroncore/sequencer/sequencer.h"
 #include "driver/emulator/neuroncore/strict/strict_clocks.h"
 #include "driver/emulator/neuroncore/strict/strict_footprint.h"
@@ -35,7 +37,9 @@ class StrictMode {
   StrictClocks& clocks() { return clocks_; }
 
   // Checks the accesses of an instruction that is about to execute; returns a fault or nothing.
-  Fault check(const isa::Instruction& instruction, unsigned engine, uint32_t pc);
+  // `memory` has the indexes of indirect operands.
+  Fault check(const isa::Instruction& instruction, unsigned engine, uint32_t pc,
+              CoreMemory& memory);
   // Turns an UNINITIALISED fault into a RACE with a transfer that was rung for and is still to
   // write the byte: `queue` is DMA engine << 4 | queue, `ahead` counts M2S descriptors from its
   // head. `own` is the queue that made the faulting access, 0 for an instruction's.
@@ -65,6 +69,8 @@ class StrictMode {
   void forget();
 
  private:
+  enum class Access : uint8_t { kRead, kWrite, kWrittenByPe };
+
   bool read(const StrictAccess& who, const isa::Operand& operand);
   bool write(const StrictAccess& who, const isa::Operand& operand);
   bool read_scalar(const StrictAccess& who, const isa::Instruction& i, const isa::Scalar& scalar,
@@ -77,6 +83,10 @@ class StrictMode {
   bool read_every(const StrictAccess& who, const isa::Operand& operand, unsigned distance);
   bool shuffle(const StrictAccess& who, const isa::Instruction& i);
   bool access(const StrictAccess& who, const isa::Instruction& i);
+  bool read_index(const StrictAccess& who, const isa::Operand& operand);
+  bool access_indirect(const StrictAccess& who, const isa::Operand& operand, unsigned which,
+                       Access kind, unsigned first, unsigned end);
+  bool access_indirect(const StrictAccess& who, const isa::Instruction& i, CoreMemory& memory);
   Fault fault_of(const StrictAccess& who, bool writes) const;
   StrictShadow& shadow();
   void keep(const StrictAccess& who, bool writes);
@@ -88,6 +98,8 @@ class StrictMode {
   bool conflict_writes_ = false;
   StrictAccess packet_;  // the access of the current transfer
   std::optional<Trap> trap_;
+  // Of the last instruction with indirect operands: dst, src0, src1.
+  std::array<IndexOffsets, 3> offsets_;
 };
 
 }  // namespace neuron::core

@@ -91,7 +91,7 @@ def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
                f"{data.ndim - 1}")
     kept = [d for d in range(1, data.ndim) if d not in axes]
     # The instruction reduces its innermost dimensions; patterns can have any order.
-    ordered = data.permute((0, *kept, *axes))
+    ordered = data if data.offsets is not None else data.permute((0, *kept, *axes))
     return record("tensor_reduce", dst=to(dst), data=source(ordered, "data"), alu=alu(op),
                   axes=len(axes), negate=bool(negate) or None)
 

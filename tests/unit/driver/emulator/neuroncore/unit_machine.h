@@ -15,10 +15,12 @@
 #include <vector>
 
 #include "driver/emulator/neuroncore/engines/gpsimd_engine.h"
+#include "driver/emulator/neuroncore/engines/indirection.h"
 #include "driver/emulator/neuroncore/engines/scalar_engine.h"
 #include "driver/emulator/neuroncore/engines/tensor_engine.h"
 #include "driver/emulator/neuroncore/engines/vector_engine.h"
 #include "driver/emulator/numerics/dtype.h"
+#include "driver/isa/indirection.h"
 #include "driver/isa/instruction.h"
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
 
@@ -51,29 +53,37 @@ class UnitMachine : public ::testing::Test {
     return execute(engine, i);
   }
 
+  UnitContext& unit_of(unsigned engine) {
+    return engine == NEURON_ENGINE_ACTIVATION ? act_ : engine == NEURON_ENGINE_POOL ? pool_ : dve_;
+  }
+
   Fault execute(unsigned engine, const Instruction& i) {
-    UnitContext& unit = engine == NEURON_ENGINE_ACTIVATION ? act_
-                        : engine == NEURON_ENGINE_POOL     ? pool_
-                                                           : dve_;
+    UnitContext& unit = unit_of(engine);
     unit.engine = engine;
     unit.rounding = i.rounding == 2 ? numerics::Rounding::kStochastic : default_rounding_;
     unit.subnormals = subnormals_;
     unit.seed = seed_;
     unit.xorwow = engine == NEURON_ENGINE_POOL || limits_.vector_xorwow;
-    Fault fault;
-    if (engine == NEURON_ENGINE_PE) {
-      fault = pe_.execute(unit, i);
-    } else if (engine == NEURON_ENGINE_ACTIVATION && i.group() == 4) {
-      fault = execute_activate(unit, i);
-    } else if (engine == NEURON_ENGINE_POOL && i.group() == 5) {
-      fault = execute_pool(unit, i);
-    } else {
-      fault = execute_vector(unit, i);
+    Fault fault = pe_.check_scatter(i);
+    if (!fault) {
+      fault = isa::has_indirection(i) ? indirection_.run(unit, i,
+                                                         [&](const Instruction& tiles) {
+                                                           return execute_direct(engine, tiles);
+                                                         })
+                                      : execute_direct(engine, i);
     }
     if (!fault && unit.rounding == numerics::Rounding::kStochastic && i.dst.present()) {
       unit.random_position += numbers_of(i.dst);
     }
     return fault;
+  }
+
+  Fault execute_direct(unsigned engine, const Instruction& i) {
+    UnitContext& unit = unit_of(engine);
+    if (engine == NEURON_ENGINE_PE) return pe_.execute(unit, i);
+    if (engine == NEURON_ENGINE_ACTIVATION && i.group() == 4) return execute_activate(unit, i);
+    if (engine == NEURON_ENGINE_POOL && i.group() == 5) return execute_pool(unit, i);
+    return execute_vector(unit, i);
   }
 
   // Elements of one partition, in stream order, as fp32.
@@ -121,6 +131,7 @@ class UnitMachine : public ::testing::Test {
   UnitContext pool_{memory_, *scratch_, NEURON_ENGINE_POOL};
   UnitContext dve_{memory_, *scratch_, NEURON_ENGINE_DVE};
   TensorEngine pe_;
+  Indirection indirection_;
   numerics::Rounding default_rounding_ = numerics::Rounding::kNearestEven;
   numerics::Subnormals subnormals_ = numerics::Subnormals::kKeep;
   uint64_t seed_ = 0;

@@ -47,6 +47,31 @@ TEST(InstructionParser, ReadsBackEveryOpcodeThatIsPrinted) {
   }
 }
 
+TEST(InstructionParser, ReadsBackIndirectOperands) {
+  Instruction i = isa::testing::make(NEURON_OP_TENSOR_COPY, NEURON_ENGINE_DVE);
+  i.dst = isa::testing::sbuf(0, 64);
+  i.src0 = isa::testing::sbuf(0x400, 64);
+  for (const isa::IndexPlace& place : {isa::IndexPlace{0x2000, 0, NEURON_DTYPE_U16},
+                                       isa::IndexPlace{0x3FFFC, 96, NEURON_DTYPE_I32},
+                                       isa::IndexPlace{0x1FFFC, 64, NEURON_DTYPE_U32}}) {
+    i.dst.set_index(place);
+    expect_round_trip(raw(i), NEURON_ENGINE_DVE);
+    i.src0.set_index(place);
+    expect_round_trip(raw(i), NEURON_ENGINE_DVE);
+  }
+}
+
+TEST(InstructionParser, SaysWhatIsWrongWithTheIndexOfAnOperand) {
+  const auto with = [](const std::string& index) {
+    return "tensor_copy sbuf[0:128, 0x0] f32 [8] = sbuf[0:128, 0x0] f32 [8 by " + index + "]";
+  };
+  EXPECT_THAT(refusal(with("sbuf[0, 0x2000] u16")), HasSubstr("as in by &sbuf[0, 0x2000] u16"));
+  EXPECT_THAT(refusal(with("&psum[0, 0x2000] u16")), HasSubstr("where an index lies"));
+  EXPECT_THAT(refusal(with("&sbuf[16, 0x2000] u16")), HasSubstr("0, 32, 64 or 96"));
+  EXPECT_THAT(refusal(with("&sbuf[0, 0x40000] u16")), HasSubstr("byte offset"));
+  EXPECT_THAT(refusal(with("&sbuf[0, 0x2000]")), HasSubstr("a data type"));
+}
+
 TEST(InstructionParser, ReadsBackEveryAcceptedChangeOfAnInstruction) {
   std::mt19937_64 random(20261121);
   const auto samples = isa::testing::samples();

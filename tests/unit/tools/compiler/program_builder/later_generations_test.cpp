@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "runtime/neff/model.h"
+#include "tests/unit/tools/compiler/program_builder/program_reader.h"
 #include "tools/compiler/program_builder/program.h"
 
 namespace neuron::builder {
@@ -168,6 +171,94 @@ TEST(LaterGenerations, PutWaitsAndSignalsAroundTheInstructionsAtWhichCoresMeet) 
   EXPECT_EQ(code[2].opcode, NEURON_OP_EVENT);
   EXPECT_EQ(code[2].update[0].operation, NEURON_UPDATE_INC);
   EXPECT_EQ(code[3].opcode, NEURON_OP_RET);
+}
+
+TEST(LaterGenerations, WriteIndirectOperandsWithTheirIndexes) {
+  Program p("gathered", 4);
+  const Tile x = p.sbuf("x", 128, 96, kF32), y = p.sbuf("y", 128, 40, kF32);
+  const Tile index = p.sbuf("index", 128, 3, NEURON_DTYPE_U16);
+  p.tensor_copy(Engine::kDve, y.all(), x.all().indirect(index.all(), 40));
+  p.activate(x.all().indirect(index.all(), 40), NEURON_ACT_EXP, y.all());
+  ASSERT_TRUE(p.ok()) << error_of(p);
+  const auto dve = texts(p, NEURON_ENGINE_DVE), act = texts(p, NEURON_ENGINE_ACTIVATION);
+  ASSERT_EQ(dve.size(), 1U);
+  EXPECT_THAT(dve[0], HasSubstr("f32 [40 by &sbuf[0, 0x240] u16]"));
+  ASSERT_EQ(act.size(), 1U);
+  EXPECT_THAT(act[0], HasSubstr("activate sbuf[0:128, 0x0] f32 [40 by &sbuf[0, 0x240] u16]"));
+}
+
+// What an offset may name is the whole base, so that all of it is ordered, and so is the index.
+TEST(LaterGenerations, OrderIndirectOperandsByTheirWholeBaseAndTheirIndex) {
+  const auto waits = [](const std::function<void(Program&, Tile, Tile, Tile)>& body) {
+    Program p("ordered", 4);
+    const Tile x = p.sbuf("x", 128, 96, kF32), y = p.sbuf("y", 128, 40, kF32);
+    const Tile index = p.sbuf("index", 128, 3, NEURON_DTYPE_U16);
+    body(p, x, y, index);
+    const auto loaded = testing::load(p.build(), 4);
+    for (const auto& i : loaded.code[NEURON_ENGINE_DVE]) {
+      if (i.opcode == NEURON_OP_TENSOR_COPY) return i.wait[0].condition != NEURON_WAIT_NONE;
+    }
+    ADD_FAILURE() << "no tensor_copy";
+    return false;
+  };
+  const auto gather = [](Program& p, Tile x, Tile y, Tile index) {
+    p.tensor_copy(Engine::kDve, y.all(), x.all().indirect(index.all(), 40));
+  };
+  EXPECT_TRUE(waits([&](Program& p, Tile x, Tile y, Tile index) {
+    p.memset(Engine::kPool, x.column_range(95, 1), 0);
+    gather(p, x, y, index);
+  }));
+  EXPECT_TRUE(waits([&](Program& p, Tile x, Tile y, Tile index) {
+    p.memset(Engine::kPool, index.all(), 0);
+    gather(p, x, y, index);
+  }));
+  EXPECT_FALSE(waits([&](Program& p, Tile x, Tile y, Tile index) {
+    const Tile other = p.sbuf("other", 128, 8, kF32);
+    p.memset(Engine::kPool, other.all(), 0);
+    gather(p, x, y, index);
+  }));
+}
+
+TEST(LaterGenerations, RefuseIndirectOperandsThatNoInstructionTakes) {
+  const auto refusal = [](const std::function<void(Program&, Tile, Tile, Tile)>& body,
+                          uint8_t generation = 4) {
+    Program p("refused", generation);
+    const Tile x = p.sbuf("x", 128, 96, kF32), y = p.sbuf("y", 128, 40, kF32);
+    body(p, x, y, p.sbuf("index", 128, 3, NEURON_DTYPE_U16));
+    return error_of(p);
+  };
+  EXPECT_THAT(refusal(
+                  [](Program& p, Tile x, Tile y, Tile index) {
+                    p.tensor_copy(Engine::kDve, y.all(), x.all().indirect(index.all(), 40));
+                  },
+                  3),
+              HasSubstr("indirect operands need generation 4"));
+  EXPECT_THAT(refusal([](Program& p, Tile x, Tile y, Tile index) {
+                p.tensor_copy(Engine::kDve, y.all(),
+                              x.all().indirect(index.column_range(0, 2), 40));
+              }),
+              HasSubstr("an index of 2 columns holds 32 offsets for each 16 partitions"));
+  EXPECT_THAT(refusal([](Program& p, Tile x, Tile y, Tile index) {
+                p.tensor_copy(Engine::kDve, y.all(), x.all().indirect(index.row_range(0, 64), 40));
+              }),
+              HasSubstr("an index of 64 partitions has no offsets for the last of 128"));
+  EXPECT_THAT(refusal([](Program& p, Tile x, Tile y, Tile index) {
+                p.tensor_copy(Engine::kDve, y.all(), x.strided(0, 40, 2).indirect(index.all(), 40));
+              }),
+              HasSubstr("needs dense elements of one dimension"));
+  EXPECT_THAT(refusal([](Program& p, Tile x, Tile y, Tile index) {
+                p.tensor_copy(Engine::kPool, y.all(), x.all().indirect(index.all(), 40));
+              }),
+              HasSubstr("cannot be indirect on this engine"));
+  EXPECT_THAT(refusal([](Program& p, Tile x, Tile y, Tile index) {
+                p.tensor_scalar(Engine::kDve, y.all(), y.all(), NEURON_ALU_ADD,
+                                x.all().indirect(index.all(), 1));
+              }),
+              HasSubstr("a scalar operand is indirect"));
+  EXPECT_THAT(refusal([](Program& p, Tile x, Tile y, Tile index) {
+                p.reciprocal(y.all(), x.all().indirect(index.all(), 40));
+              }),
+              HasSubstr("this operand of the opcode cannot be indirect"));
 }
 
 }  // namespace

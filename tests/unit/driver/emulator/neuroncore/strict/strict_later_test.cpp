@@ -11,7 +11,7 @@ constexpr unsigned kPe = NEURON_ENGINE_PE, kDve = NEURON_ENGINE_DVE, kPool = NEU
 class StrictLater : public ::testing::Test {
  protected:
   unsigned code(const Instruction& i, unsigned engine) {
-    fault_ = strict_.check(i, engine, ++pc_);
+    fault_ = strict_.check(i, engine, ++pc_, memory_);
     return fault_.code;
   }
   void write(const isa::Operand& dst, unsigned engine) {
@@ -22,6 +22,7 @@ class StrictLater : public ::testing::Test {
   unsigned partition() const {
     return static_cast<unsigned>(fault_.address >> NEURON_STRICT_PARTITION_SHIFT) & 127;
   }
+  CoreMemory memory_{NEURON_V4_SBUF_PARTITION_BYTES};
   StrictMode strict_;
   Fault fault_;
   uint32_t pc_ = 0;
@@ -93,6 +94,129 @@ TEST_F(StrictLater, AProductOfMxAccumulatesOntoWhatThePeWroteOnly) {
   EXPECT_EQ(code(i, kPe), NEURON_FAULT_NONE);
   i.pe.accumulate = true;
   EXPECT_EQ(code(i, kPe), NEURON_FAULT_NONE);
+}
+
+// Offsets 0 to 19 of all groups of 16 partitions are 3, 6, 9, ...; element 19 has none in its
+// column.
+class StrictIndirect : public StrictLater {
+ protected:
+  static constexpr uint32_t kIndex = 0x4000;
+  static constexpr isa::IndexPlace kPlace{kIndex, 0, NEURON_DTYPE_U16};
+
+  void write_index(unsigned rows_of_the_last_column = 4) {
+    for (unsigned part = 0; part < 32; ++part) {
+      for (unsigned column = 0; column < 2; ++column) {
+        const auto offset = static_cast<uint16_t>(3 * (16 * column + part % 16 + 1));
+        std::memcpy(memory_.sbuf(part) + kIndex + 2 * column, &offset, 2);
+      }
+    }
+    for (unsigned group = 0; group < 32; group += 16) {
+      write(tile(NEURON_SPACE_SBUF, group, 16, kIndex, NEURON_DTYPE_U16, {1}), kDve);
+      write(tile(NEURON_SPACE_SBUF, group, rows_of_the_last_column, kIndex + 2, NEURON_DTYPE_U16,
+                 {1}),
+            kDve);
+    }
+  }
+  // 20 elements of f32 at the offsets.
+  static isa::Operand named(uint32_t base, unsigned space = NEURON_SPACE_SBUF) {
+    isa::Operand operand = tile(space, 0, 32, base, NEURON_DTYPE_F32, {20});
+    operand.set_index(kPlace);
+    return operand;
+  }
+  static Instruction copy(const isa::Operand& to, const isa::Operand& from) {
+    Instruction i = inst(NEURON_OP_TENSOR_COPY);
+    i.dst = to;
+    i.src0 = from;
+    return i;
+  }
+};
+
+TEST_F(StrictIndirect, ReadsTheOffsetsOfItsIndexAndNoOthers) {
+  write(sbuf(32, 0, NEURON_DTYPE_F32, 64), kDve);
+  const Instruction i = copy(sbuf(32, 0x1000, NEURON_DTYPE_F32, 20), named(0));
+  EXPECT_EQ(code(i, kDve), NEURON_FAULT_UNINITIALISED) << "the index is not written";
+  strict_.forget();
+  write(sbuf(32, 0, NEURON_DTYPE_F32, 64), kDve);
+  write_index(3);
+  EXPECT_EQ(code(i, kDve), NEURON_FAULT_UNINITIALISED) << "offset 19 is not written";
+  EXPECT_EQ(fault_.address & NEURON_STRICT_PLACE_MASK, kIndex + 2);
+  EXPECT_EQ(partition(), 3U);
+  strict_.forget();
+  write(sbuf(32, 0, NEURON_DTYPE_F32, 64), kDve);
+  write_index();
+  EXPECT_EQ(code(i, kDve), NEURON_FAULT_NONE);
+}
+
+TEST_F(StrictIndirect, ReadsTheElementsThatItsOffsetsNameAndNoOthers) {
+  write_index();
+  for (unsigned e = 1; e <= 20; ++e) {
+    write(sbuf(32, 12 * e, NEURON_DTYPE_F32, 1), kDve);
+  }
+  EXPECT_EQ(code(copy(sbuf(32, 0x1000, NEURON_DTYPE_F32, 20), named(0)), kDve), NEURON_FAULT_NONE);
+  EXPECT_EQ(code(copy(sbuf(32, 0x1000, NEURON_DTYPE_F32, 20), named(4)), kDve),
+            NEURON_FAULT_UNINITIALISED);
+  EXPECT_EQ(fault_.address & NEURON_STRICT_PLACE_MASK, 4U + 12);
+}
+
+TEST_F(StrictIndirect, WritesTheElementsThatItsOffsetsNameAndNoOthers) {
+  write_index();
+  write(sbuf(32, 0x1000, NEURON_DTYPE_F32, 20), kDve);
+  ASSERT_EQ(code(copy(named(0), sbuf(32, 0x1000, NEURON_DTYPE_F32, 20)), kDve), NEURON_FAULT_NONE);
+  const auto read = [&](uint32_t at) {
+    return code(copy(sbuf(32, 0x2000, NEURON_DTYPE_F32, 1), sbuf(32, at, NEURON_DTYPE_F32, 1)),
+                kDve);
+  };
+  EXPECT_EQ(read(12), NEURON_FAULT_NONE);
+  EXPECT_EQ(read(240), NEURON_FAULT_NONE);
+  EXPECT_EQ(read(252), NEURON_FAULT_UNINITIALISED);
+}
+
+TEST_F(StrictIndirect, RacesOverElementsThatItsOffsetsNameAndNoOthers) {
+  write_index();
+  write(sbuf(32, 0x1000, NEURON_DTYPE_F32, 20), kDve);
+  ASSERT_EQ(code(copy(named(0), sbuf(32, 0x1000, NEURON_DTYPE_F32, 20)), kDve), NEURON_FAULT_NONE);
+  // Another engine, which nothing orders behind, may write between the elements, not over them.
+  Instruction i = inst(NEURON_OP_MEMSET);
+  i.dst = sbuf(32, 16, NEURON_DTYPE_F32, 2);
+  EXPECT_EQ(code(i, kPool), NEURON_FAULT_NONE);
+  i.dst = sbuf(32, 16, NEURON_DTYPE_F32, 3);
+  EXPECT_EQ(code(i, kPool), NEURON_FAULT_RACE);
+  EXPECT_EQ(fault_.address & NEURON_STRICT_PLACE_MASK, 24U);
+}
+
+TEST_F(StrictIndirect, RacesOverTheIndexItself) {
+  write_index();
+  write(sbuf(32, 0, NEURON_DTYPE_F32, 64), kDve);
+  ASSERT_EQ(code(copy(sbuf(32, 0x1000, NEURON_DTYPE_F32, 20), named(0)), kDve), NEURON_FAULT_NONE);
+  Instruction i = inst(NEURON_OP_MEMSET);
+  i.dst = sbuf(32, kIndex, NEURON_DTYPE_U16, 2);
+  EXPECT_EQ(code(i, kPool), NEURON_FAULT_RACE);
+}
+
+TEST_F(StrictIndirect, AccumulatesOntoElementsThatThePeWroteOnly) {
+  // The groups of PE are of 32 partitions: 20 offsets are in one column.
+  write(sbuf(32, kIndex, NEURON_DTYPE_U16, 1), kPe);
+  for (unsigned part = 0; part < 32; ++part) {
+    const auto offset = static_cast<uint16_t>(2 * part);
+    std::memcpy(memory_.sbuf(part) + kIndex, &offset, 2);
+  }
+  Instruction i = inst(NEURON_OP_MATMUL);
+  i.src0 = sbuf(32, 0, NEURON_DTYPE_BF16, 20);
+  i.dst = named(0, NEURON_SPACE_PSUM);
+  write(i.src0, kPe);
+  EXPECT_EQ(code(i, kPe), NEURON_FAULT_NONE);
+  i.pe.accumulate = true;
+  EXPECT_EQ(code(i, kPe), NEURON_FAULT_NONE);
+  i.dst.base = 4;
+  EXPECT_EQ(code(i, kPe), NEURON_FAULT_PSUM_UNDEFINED);
+}
+
+TEST_F(StrictIndirect, LeavesAnOffsetOutOfThePartitionToTheUnit) {
+  write_index();
+  write(sbuf(32, 0, NEURON_DTYPE_F32, 64), kDve);
+  Instruction i = copy(sbuf(32, 0x1000, NEURON_DTYPE_F32, 20), named(0));
+  i.src0.base = NEURON_V4_SBUF_PARTITION_BYTES - 4;
+  EXPECT_EQ(code(i, kDve), NEURON_FAULT_NONE);
 }
 
 TEST_F(StrictLater, NonzeroWithCountTouchesTheFirstPartitionOfEachGpSimdCore) {
