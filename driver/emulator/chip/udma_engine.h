@@ -127,7 +127,6 @@ class UdmaEngine : public RegisterTarget {
   // a notification, so that such an effect has the run's end as its time. A malformed packet counts
   // as a run of one. In `time_bytes`, no descriptor counts less than `least_transfer` bytes.
   DmaRun next_run(unsigned queue, uint32_t max_packets, uint64_t least_transfer = 0) const;
-  DmaRun next_packet(unsigned queue) const { return next_run(queue, 1); }
   // The packet that has not been executed yet and will write the byte at `address`: how many M2S
   // descriptors lie in front of it. Nothing if no complete packet of the queue writes there.
   std::optional<uint32_t> pending_write(unsigned queue, uint64_t address) const;
