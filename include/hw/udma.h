@@ -93,9 +93,9 @@
  * 64-bit words of the metadata descriptor: low: 22:0 zero | 23 meta | 25:24 ring id | 26 first | 29:27 zero | 30 dmb |
  * 31 zero | 35:32 operation | 41:36 from_type | 47:42 to_type | 48 acc | 52:49 sources - 1 | 53 stochastic rounding |
  * 55:54 enum neuron_dma_reduction | 57:56 (sources - 1) / 16 (both of reduce; else zero) | 58 zero | 60:59 class of
- * service (above) | 63:61 zero; high: 31:0 scale (fp32 for fma; the fp32 constant of min and max; the divisor of reduce; else zero) | 47:32 rows | 63:48 columns
- * (transpose: blocks of rows x columns elements become columns x rows; else zero). cast and transpose have one source
- * and no acc; transpose keeps the type and does not round.
+ * service (above) | 63:61 zero; high: 31:0 scale (fp32 for fma; the fp32 constant of min and max; the divisor of
+ * reduce; else zero) | 47:32 rows | 63:48 columns (transpose: blocks of rows x columns elements become columns x rows;
+ * else zero). cast and transpose have one source and no acc; transpose keeps the type and does not round.
  * Reduce is what collectives do: up to 64 sources, from_type = to_type, no acc, no stochastic rounding. Integers of 8
  * to 64 bits combine in their own width and wrap; f32, bf16, f16, f8e3, f8e4 and f8e5 combine in fp32 with one rounding
  * at the end, a NaN is the positive quiet one, and -0 is less than +0. A sum may have a divisor, an unsigned number
