@@ -68,6 +68,8 @@ struct Timing {
   // Vector: f8 types as fast as those of 16 bits; Scalar: types of 16 bits and f8 2 times as fast
   // (architecture guide).
   bool performance_modes_v4 = false;
+  // PE: a transpose may run beside a multiplication or another transpose (architecture guide).
+  bool background_transpose = false;
 };
 
 struct Generation {
@@ -130,7 +132,8 @@ inline constexpr Generation kGenerations[] = {
                 .dma_descriptor = 82'000,
                 .performance_modes = true,
                 .fast_transpose = true,
-                .performance_modes_v4 = true}},
+                .performance_modes_v4 = true,
+                .background_transpose = true}},
 };
 
 constexpr const Generation& generation_row(unsigned generation) {

@@ -62,7 +62,8 @@ constexpr OpcodeText kTexts[] = {
      "2- or 4-byte types, the same on both sides, or, from generation 3 on, f8 into u16; the data "
      "is in SBUF, the destination in one PSUM "
      "bank; the data fits the tile",
-     "p max(P, min(64, F)), visible 64 cycles later"},
+     "p max(P, min(64, F)), visible 64 cycles later; from generation 4 on beside another "
+     "transpose or product"},
     {NEURON_OP_LDWEIGHTS_MX, "loads a stationary matrix of x4 elements and its block scales",
      "the matrix is f8e5x4, f8e4fnx4 or f4x4 in SBUF, of 32, 64, 96 or 128 partitions and an even "
      "number of columns, at most 128; the scales are u8 or e8m0; all columns of the array",
@@ -200,7 +201,8 @@ constexpr OpcodeText kTexts[] = {
      "45.7 ns + 2 doorbells of 0.7 ns per engine of the mask"},
     {NEURON_OP_DMA_GENERATE, "makes descriptors from two patterns and rings the queue",
      "copy and transpose keep the type, transpose 2 or 4 bytes; as many elements on both sides; "
-     "less than 4 GiB and at most 2^20 contiguous rows",
+     "less than 4 GiB and at most 2^20 contiguous rows; a priority other than 0, which is served "
+     "first, needs generation 4",
      kGenerated},
     {NEURON_OP_DMA_GATHER, "rows of HBM to SBUF by index",
      "one u32 index per partition; row_bytes fit the SBUF side; its type is to_type", kGenerated},

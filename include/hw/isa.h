@@ -447,9 +447,9 @@ enum neuron_opcode {
 #define NEURON_DMA_INDIRECT_ROW_STEP 0x5C
 #define NEURON_DMA_INDIRECT_ROWS 0x60
 /* dma.ctl (64 bits): 3:0 operation | 9:4 from_type | 15:10 to_type | 16 acc (the destination is one more source) |
- * 17 skip (out of bounds: 0 NEURON_FAULT_DMA_OOB, 1 leave the row) | 21:18 queue | 22 dge | 24:23 priority (gen 4) |
- * 31:25 zero | 47:32 mask of DMA engines (row r goes to the r mod popcount-th) | 55:48 semaphore | 56 signal (each
- * engine of the mask increments it) | 63:57 zero. */
+ * 17 skip (out of bounds: 0 NEURON_FAULT_DMA_OOB, 1 leave the row) | 21:18 queue | 22 dge | 24:23 priority (gen 4;
+ * the class of service of its packets, 0 first, see hw/udma.h) | 31:25 zero | 47:32 mask of DMA engines (row r goes to
+ * the r mod popcount-th) | 55:48 semaphore | 56 signal (each engine of the mask increments it) | 63:57 zero. */
 enum neuron_dma_operation {
 	NEURON_DMA_COPY = 0,
 	NEURON_DMA_CAST = 1,

@@ -8,6 +8,13 @@
  * fresh S2M descriptor. Work is possible when both sides hold descriptors. Doorbell order: S2M, then M2S.
  * Inside a queue strict order; queues of an engine are independent, served round robin per packet.
  *
+ * Classes of service (generation 4; that there are four is published, all else is ours): the descriptor that opens a
+ * packet, a data or a metadata descriptor, has the packet's class, 0 to 3; a further metadata descriptor repeats it, all
+ * others have 0. Of the queues whose next packet could begin, an engine takes one with the lowest class, round robin
+ * among equals. The priority is strict: while packets of a lower class are ready, those of a higher one wait, however
+ * long, and a packet behind another one of its queue waits for it whatever its class. What is in service is not broken
+ * off. A class is the packet's, not the queue's, so rings in memory and descriptors that engines generate have it alike.
+ *
  * Ring ids: 2 bits, expected value 1 after reset, +1 each time the index wraps to 0. On engines 0-31 a
  * mismatch is counted, not refused (static rings are replayed and their ids go stale); on 32 and 33 too, as
  * the public driver's own rings never mismatch.
@@ -67,6 +74,8 @@
 #define NEURON_DESC_DMB (1u << 30)
 #define NEURON_META_DEFAULT 0x01080003u
 #define NEURON_META_WRITE_BARRIER (1u << 26)
+#define NEURON_META_CLASS_SHIFT 27 /* 28:27, ours: class of service of the packet */
+#define NEURON_DMA_CLASSES 4
 #define NEURON_META_TYPE_SHIFT 20 /* 22:20 */
 #define NEURON_META_OP_SHIFT 23   /* 25:23: 2 copy, 3 compute, 4 recode (both ours) */
 #define NEURON_META_OP_COPY 2
@@ -83,10 +92,10 @@
  * NEURON_UDMA_MAX_PACKET_BYTES; the metadata descriptors count among the 65.
  * 64-bit words of the metadata descriptor: low: 22:0 zero | 23 meta | 25:24 ring id | 26 first | 29:27 zero | 30 dmb |
  * 31 zero | 35:32 operation | 41:36 from_type | 47:42 to_type | 48 acc | 52:49 sources - 1 | 53 stochastic rounding |
- * 55:54 enum neuron_dma_reduction | 57:56 (sources - 1) / 16 (both of reduce; else zero) | 63:58 zero; high: 31:0 scale
- * (fp32 for fma; the fp32 constant of min and max; the divisor of reduce; else zero) | 47:32 rows | 63:48 columns
- * (transpose: blocks of rows x columns elements become columns x rows; else zero). cast and transpose have one source
- * and no acc; transpose keeps the type and does not round.
+ * 55:54 enum neuron_dma_reduction | 57:56 (sources - 1) / 16 (both of reduce; else zero) | 58 zero | 60:59 class of
+ * service (above) | 63:61 zero; high: 31:0 scale (fp32 for fma; the fp32 constant of min and max; the divisor of
+ * reduce; else zero) | 47:32 rows | 63:48 columns (transpose: blocks of rows x columns elements become columns x rows;
+ * else zero). cast and transpose have one source and no acc; transpose keeps the type and does not round.
  * Reduce is what collectives do: up to 64 sources, from_type = to_type, no acc, no stochastic rounding. Integers of 8
  * to 64 bits combine in their own width and wrap; f32, bf16, f16, f8e3, f8e4 and f8e5 combine in fp32 with one rounding
  * at the end, a NaN is the positive quiet one, and -0 is less than +0. A sum may have a divisor, an unsigned number

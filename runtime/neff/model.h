@@ -156,6 +156,7 @@ struct DmaTransfer {
   std::optional<uint8_t> event;      // Set after the transfer, which uses the first queue only.
   std::optional<uint8_t> semaphore;  // Incremented by every queue of the set after the transfer.
   std::vector<uint8_t> remote_semaphores;  // Likewise on the LNC peer.
+  uint8_t priority = 0;                    // Class of service of the packets, 0 is served first.
 
   DmaOperation operation = DmaOperation::kCopy;  // For kCopy: one source, as many bytes as `to`.
   std::vector<DmaAccess> from;                   // 1..16

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "hw/udma.h"
 #include "runtime/neff/dma_bounds.h"
 #include "runtime/neff/json_document.h"
 #include "runtime/neff/json_object.h"
@@ -114,6 +115,15 @@ void Reader::read_transfer(JsonObject& field) {
   }
   for (uint64_t number : field.numbers("remote_semaphores", 16, 0, NEURON_SEMAPHORES - 1)) {
     transfer.remote_semaphores.push_back(static_cast<uint8_t>(number));
+  }
+  transfer.priority =
+      static_cast<uint8_t>(field.number_or("priority", 0, 0, NEURON_DMA_CLASSES - 1));
+  if (transfer.priority != 0 && program_.generation < 4) {
+    checker_.fail(
+        field.at("priority"),
+        "found {}, and the program is for generation {}: transfers have classes of service "
+        "from generation 4 on",
+        transfer.priority, program_.generation);
   }
   check_same_trigger(field, transfer);
   read_description(field, transfer);

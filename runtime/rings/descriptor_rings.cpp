@@ -35,11 +35,12 @@ uint64_t ring_bytes(uint32_t length) {
 Descriptor source(const RingDescriptor& d, std::span<const uint64_t> addresses) {
   uint32_t control = kFirstRingId << NEURON_DESC_RING_ID_SHIFT;
   if (d.first) control |= NEURON_DESC_FIRST;
+  const uint32_t service_class = uint32_t{d.priority} << NEURON_META_CLASS_SHIFT;
   if (d.base == RingDescriptor::kMetadata) {
-    return {control | NEURON_DESC_META, d.length, d.offset};
+    return {control | NEURON_DESC_META, d.length | service_class, d.offset};
   }
   if (d.last) control |= NEURON_DESC_LAST;
-  uint32_t meta = NEURON_META_DEFAULT;
+  uint32_t meta = NEURON_META_DEFAULT | service_class;
   if (d.operation != NEURON_DMA_COPY) {
     const uint32_t kind =
         d.operation >= NEURON_DMA_COMPRESS ? NEURON_META_OP_RECODE : NEURON_META_OP_COMPUTE;

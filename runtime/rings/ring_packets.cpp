@@ -424,7 +424,13 @@ Result<void> Cutter::block(uint64_t matrix, uint64_t row, uint64_t column, uint6
 }  // namespace
 
 Result<PacketList> cut_into_packets(const DmaTransfer& transfer, uint32_t spread, uint64_t most) {
-  return Cutter(transfer, spread, most).cut();
+  NEURON_TRY(list, Cutter(transfer, spread, most).cut());
+  if (transfer.priority != 0) {
+    for (RingDescriptor& d : list.m2s) {
+      if (d.first || d.base == RingDescriptor::kMetadata) d.priority = transfer.priority;
+    }
+  }
+  return list;
 }
 
 }  // namespace neuron::runtime

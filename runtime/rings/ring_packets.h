@@ -27,6 +27,7 @@ struct RingDescriptor {
   uint32_t base = 0;      // or kMetadata
   uint32_t length = 0;    // bytes; metadata: the high half of its first 64-bit word
   uint8_t operation = 0;  // enum neuron_dma_operation, of a source
+  uint8_t priority = 0;   // of the packet, in its first descriptor and in all metadata
   bool first = false;
   bool last = false;
   bool barrier = false;

@@ -38,9 +38,15 @@ Result<void> check_supported(uint32_t engine, const neff::DmaTransfer& transfer,
 
 // Adds a copy of one word from `from` to `base` + offset; with `barrier`, after everything before
 // it on this queue.
-void add_word(RingPair& ring, uint32_t from, uint32_t base, uint64_t offset, bool barrier) {
-  ring.m2s.push_back(
-      {.offset = 0, .base = from, .length = 4, .first = true, .last = true, .barrier = barrier});
+void add_word(RingPair& ring, uint32_t from, uint32_t base, uint64_t offset, bool barrier,
+              uint8_t priority) {
+  ring.m2s.push_back({.offset = 0,
+                      .base = from,
+                      .length = 4,
+                      .priority = priority,
+                      .first = true,
+                      .last = true,
+                      .barrier = barrier});
   ring.s2m.push_back({.offset = offset, .base = base, .length = 4});
 }
 
@@ -125,8 +131,11 @@ Result<TriggerCounts> RingPlan::add(const neff::Subgraph& subgraph,
       // The barrier makes the data visible before the semaphore says so.
       const bool bare = ring.m2s.size() == before[e][0];
       if (!bare) ring.m2s.back().barrier = true;
-      if (semaphore) add_word(ring, one_index(), semaphore_index(), *semaphore * 4ull, bare);
-      if (event) add_word(ring, one_index(), event_index(), *transfer.event * 4ull, bare);
+      const auto add = [&](uint32_t base, uint64_t offset) {
+        add_word(ring, one_index(), base, offset, bare, transfer.priority);
+      };
+      if (semaphore) add(semaphore_index(), *semaphore * 4ull);
+      if (event) add(event_index(), *transfer.event * 4ull);
     }
     const uint64_t m2s = ring.m2s.size() - before[e][0];
     const uint64_t s2m = ring.s2m.size() - before[e][1];

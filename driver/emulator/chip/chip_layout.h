@@ -87,6 +87,10 @@ struct ChipLayout {
     address = local(address);
     return (address & core_mask) - core_base < core_bytes;
   }
+  bool is_sbuf(uint64_t address) const {
+    const uint64_t inside = (local(address) & core_mask) - core_base;
+    return inside < core_bytes && inside % NEURON_V2_CORE_WINDOW_SIZE < NEURON_CORE_SBUF_SIZE;
+  }
   bool is_routed(uint64_t address) const { return (address & routed_bits) != 0; }
   // The address on the chip that the routed address names.
   uint64_t local(uint64_t address) const {

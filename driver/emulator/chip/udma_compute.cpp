@@ -17,6 +17,8 @@ namespace {
 
 constexpr uint64_t kMetadataZero =
     0x007FFFFFull | 7ull << 27 | 1ull << 31 | ~((1ull << 58) - 1);  // low word
+// A reserved bit before generation 4.
+constexpr uint64_t kClass = uint64_t{NEURON_DMA_CLASSES - 1} << (32 + NEURON_META_CLASS_SHIFT);
 constexpr uint64_t kReduceOnly = 15ull << NEURON_DMA_META_REDUCTION_SHIFT;
 constexpr uint64_t kRingAndFirst = 3ull << NEURON_DESC_RING_ID_SHIFT | NEURON_DESC_FIRST;
 constexpr uint64_t kScaleMask = 0xFFFFFFFFull;
@@ -395,8 +397,9 @@ const char* ComputeSpec::begin(uint64_t low, uint64_t high, unsigned generation)
   low_ = low;
   high_ = high;
   changes_ = 0;
-  if ((low & kMetadataZero) != 0) {
-    return "a reserved bit of the metadata descriptor is set (22:0, 29:27, 31 and 63:58 are zero)";
+  if ((low & (generation >= 4 ? kMetadataZero & ~kClass : kMetadataZero)) != 0) {
+    return "a reserved bit of the metadata descriptor is set (22:0, 29:27, 31 and 63:58 are zero; "
+           "60:59 are the class of service in generation 4)";
   }
   operation = low >> NEURON_DMA_META_OPERATION_SHIFT & 15;
   from_type = low >> NEURON_DMA_META_FROM_SHIFT & 63;
@@ -453,7 +456,8 @@ const char* ComputeSpec::check_reduce(uint64_t low, uint64_t high) {
 }
 
 const char* ComputeSpec::check_recode(uint64_t low, uint64_t high) {
-  if (low >> NEURON_DMA_META_FROM_SHIFT != 0 || (high & ~NEURON_DMA_META_RESULT_MASK) != 0) {
+  if ((low & ~kClass) >> NEURON_DMA_META_FROM_SHIFT != 0 ||
+      (high & ~NEURON_DMA_META_RESULT_MASK) != 0) {
     return "compress and decompress have the bytes of the result in their metadata (31:0 of the "
            "high word), and nothing else";
   }

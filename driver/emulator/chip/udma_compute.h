@@ -51,6 +51,11 @@ struct ComputeSpec {
   const char* finish(uint32_t bytes);
 
   bool recodes() const { return operation >= NEURON_DMA_COMPRESS; }
+  // B += A in bf16 or fp32: one source, added to the destination, of one type.
+  bool adds_one_to_destination() const {
+    return operation == NEURON_DMA_ADD && accumulate && sources == 1 && from_type == to_type &&
+           (to_type == NEURON_DTYPE_BF16 || to_type == NEURON_DTYPE_F32);
+  }
   uint32_t elements() const;  // of the result; bytes of the source where the packet recodes
   // The number of bytes that a plain copy moves in the same time; see the cost table in README.md.
   uint64_t time_bytes(bool inside_core) const;

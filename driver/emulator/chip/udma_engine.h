@@ -42,12 +42,13 @@ struct DmaLeg {
 // A number of complete packets at the head of a queue.
 struct DmaRun {
   static constexpr unsigned kMaxLegs = 4;
-  uint32_t packets = 0;     // 0: nothing complete
-  uint64_t bytes = 0;       // read from sources
-  uint64_t time_bytes = 0;  // bytes of plain copies that take as long
-  bool registers = false;   // the last packet writes to registers (a semaphore, a doorbell)
-  bool notify = false;      // the last packet posts a DMA notification
-  uint8_t legs = 0;         // of `leg`; a further one joins the last
+  uint32_t packets = 0;       // 0: nothing complete
+  uint64_t bytes = 0;         // read from sources
+  uint64_t time_bytes = 0;    // bytes of plain copies that take as long
+  bool registers = false;     // the last packet writes to registers (a semaphore, a doorbell)
+  bool notify = false;        // the last packet posts a DMA notification
+  uint8_t service_class = 0;  // of all its packets
+  uint8_t legs = 0;           // of `leg`; a further one joins the last
   std::array<DmaLeg, kMaxLegs> leg;
 };
 
@@ -118,12 +119,14 @@ class UdmaEngine : public RegisterTarget {
   // Bit q = has_work(q).
   uint32_t work_mask() const { return work_.load(std::memory_order_acquire); }
   RingState ring_state(unsigned queue, bool s2m) const;
-  // The longest run of complete packets at the head of a queue, at most `max_packets`. A run ends
-  // with (and includes) the first packet that writes to registers or asks for a notification, so
-  // that such an effect has the run's end as its time. A malformed packet counts as a run of one.
-  // In `time_bytes`, no descriptor counts less than `least_transfer` bytes.
+  // The class of service of the packet at the head of a queue; 0: a queue without work, a
+  // descriptor that cannot be read, a chip without classes.
+  unsigned service_class(unsigned queue) const;
+  // The longest run of complete packets at the head of a queue, at most `max_packets`. All are of
+  // one class. A run ends with (and includes) the first packet that writes to registers or asks for
+  // a notification, so that such an effect has the run's end as its time. A malformed packet counts
+  // as a run of one. In `time_bytes`, no descriptor counts less than `least_transfer` bytes.
   DmaRun next_run(unsigned queue, uint32_t max_packets, uint64_t least_transfer = 0) const;
-  DmaRun next_packet(unsigned queue) const { return next_run(queue, 1); }
   // The packet that has not been executed yet and will write the byte at `address`: how many M2S
   // descriptors lie in front of it. Nothing if no complete packet of the queue writes there.
   std::optional<uint32_t> pending_write(unsigned queue, uint64_t address) const;

@@ -13,14 +13,19 @@ constexpr uint32_t kCopyOperation = NEURON_META_OP_COPY << NEURON_META_OP_SHIFT;
 constexpr uint32_t kCopySource = 1u << 19;
 constexpr uint32_t kCopyFixed = kCopyOperation | kCopySource;
 constexpr uint32_t kCopyFree = NEURON_META_WRITE_BARRIER | 3u;
+// In the descriptor that opens a packet, on chips that have classes of service.
+constexpr uint32_t kClass = (NEURON_DMA_CLASSES - 1u) << NEURON_META_CLASS_SHIFT;
 
 constexpr uint32_t kTypeMask = 7u << NEURON_META_TYPE_SHIFT;
 constexpr uint32_t kComputeFixed = NEURON_META_OP_COMPUTE << NEURON_META_OP_SHIFT | kCopySource;
 constexpr uint32_t kRecodeFixed = NEURON_META_OP_RECODE << NEURON_META_OP_SHIFT | kCopySource;
 
-const char* broken_copy(const Descriptor& d) {
+const char* broken_copy(const Descriptor& d, bool may_have_class) {
   if ((d.control & NEURON_DESC_META) != 0) return "metadata inside a packet of plain copies";
-  if ((d.meta & ~kCopyFree) == kCopyFixed) return nullptr;
+  if ((d.meta & ~(kCopyFree | (may_have_class ? kClass : 0))) == kCopyFixed) return nullptr;
+  if ((d.meta & ~(kCopyFree | kClass)) == kCopyFixed) {
+    return "a class of service needs generation 4, and the descriptor that opens the packet";
+  }
   switch (d.meta >> NEURON_META_OP_SHIFT & 7u) {
     case NEURON_META_OP_COPY:
       return "meta control asks for something that a plain copy does not have (type, CRC, byte "
@@ -58,9 +63,9 @@ const char* broken_rule(const Descriptor& d, uint32_t count, uint32_t bytes, uns
     return count == 0 ? packet.compute.begin(low, d.address, generation)
                       : packet.compute.change(low, d.address, bytes);
   }
-  if (const char* rule = packet.computes ? broken_compute(d, packet.compute) : broken_copy(d)) {
-    return rule;
-  }
+  const char* rule = packet.computes ? broken_compute(d, packet.compute)
+                                     : broken_copy(d, count == 0 && generation >= 4);
+  if (rule != nullptr) return rule;
   if (count != 0 && (d.control & NEURON_DESC_FIRST) != 0) {
     return "FIRST inside a packet that has no LAST yet";
   }
@@ -138,12 +143,20 @@ Parse parse_packet(const Bus& bus, const RingView& m2s, uint32_t m2s_ahead, cons
   return Parse::kComplete;
 }
 
+// What SBUF adds itself on generation 4: B += A takes the time of a copy of A.
+bool Packet::adds_near_memory(const ChipLayout& layout) const {
+  if (layout.generation < 4 || !compute.adds_one_to_destination()) return false;
+  return std::all_of(s2m.begin(), s2m.begin() + s2m_count, [&](const Descriptor& d) {
+    return !layout.is_routed(d.address) && layout.is_sbuf(d.address);
+  });
+}
+
 uint64_t Packet::time_bytes(const ChipLayout& layout, uint64_t least_transfer) const {
-  if (!computes) {
+  if (!computes || adds_near_memory(layout)) {
     // The two halves of an engine work at the same time, so the slower one counts.
     uint64_t read = 0;
     uint64_t written = 0;
-    for (uint32_t d = 0; d < m2s_count; ++d) {
+    for (uint32_t d = computes ? 1 : 0; d < m2s_count; ++d) {  // metadata takes no time
       read += std::max<uint64_t>(m2s[d].bytes(), least_transfer);
     }
     for (uint64_t d = 0, left = bytes; d < s2m_count; ++d) {

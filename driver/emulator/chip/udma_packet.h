@@ -54,6 +54,10 @@ struct Descriptor {
     const uint32_t length = control & NEURON_DESC_LENGTH_MASK;
     return length == 0 ? NEURON_UDMA_MAX_DESC_BYTES : length;
   }
+  // Of the packet that the descriptor opens.
+  unsigned service_class() const {
+    return meta >> NEURON_META_CLASS_SHIFT & (NEURON_DMA_CLASSES - 1);
+  }
 };
 static_assert(sizeof(Descriptor) == NEURON_DESC_BYTES);
 
@@ -106,10 +110,15 @@ struct Packet {
   // Bytes at the rate of a plain copy that take as long, if no descriptor takes less time than
   // `least_transfer` bytes.
   uint64_t time_bytes(const ChipLayout& layout, uint64_t least_transfer) const;
+  // Of the packet that `m2s` opens; 0 on chips without classes.
+  unsigned service_class() const { return m2s[0].service_class(); }
   bool single() const { return m2s_count == 1 && s2m_count == 1; }
   bool notify() const {
     return ((m2s[m2s_count - 1].control | s2m[s2m_count - 1].control) & NEURON_DESC_NOTIFY) != 0;
   }
+
+ private:
+  bool adds_near_memory(const ChipLayout& layout) const;
 };
 
 enum class Parse : uint8_t { kComplete, kIncomplete, kFault };

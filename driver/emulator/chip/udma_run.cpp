@@ -212,6 +212,16 @@ bool UdmaEngine::snapshot(unsigned queue, RingView& m2s, RingView& s2m,
   return true;
 }
 
+unsigned UdmaEngine::service_class(unsigned queue) const {
+  RingView m2s;
+  RingView s2m;
+  uint32_t generation = 0;
+  if (!snapshot(queue, m2s, s2m, generation)) return 0;
+  const Transfer transfer(bus_.host_memory(m2s.reach));
+  Descriptor first;
+  return m2s.fetch(bus_, 0, first) ? first.service_class() : 0;
+}
+
 DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets, uint64_t least_transfer) const {
   DmaRun run;
   RingView m2s;
@@ -235,6 +245,8 @@ DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets, uint64_t least
       }
       break;
     }
+    if (run.packets == 0) run.service_class = static_cast<uint8_t>(packet.service_class());
+    if (run.service_class != packet.service_class()) break;
     at.pass(packet);
     run.packets = at.packets;
     run.bytes += packet.bytes;

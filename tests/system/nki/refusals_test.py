@@ -73,7 +73,7 @@ class Refusals(DeviceTest):
         self.assertEqual(len(notes), 1)
         self.assertIn("refusals_test.py:", notes[0])
 
-    def test_a_priority_and_a_maker_of_descriptors_are_said_to_change_nothing_once(self):
+    def test_a_priority_before_trn3_and_a_maker_of_descriptors_are_said_to_change_nothing_once(self):
         @nki.jit
         def kernel(x):
             y = output(x.shape)
@@ -88,6 +88,15 @@ class Refusals(DeviceTest):
         notes = kernel.profile(x).notes
         self.assertEqual(len([note for note in notes if "the priority of a transfer changes nothing" in note]), 1)
         self.assertEqual(len([note for note in notes if "dge_mode changes nothing" in note]), 1)
+
+    def test_a_priority_that_no_class_has(self):
+        @nki.jit
+        def kernel(x):
+            tile = nl.ndarray((128, 8), nl.float32)
+            nisa.dma_copy(tile, x, priority=4)
+            return tile
+
+        self.refused(kernel, (normal(128, 8),), "the priority of a transfer is 4", "0 (served first) to 3")
 
     def test_no_reorder_refuses_tiles_that_find_no_room(self):
         kernel, x, _ = self._twelve_products(True)

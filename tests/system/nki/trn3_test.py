@@ -139,7 +139,42 @@ def uniform(low, high):
     return stored(tile)
 
 
+@nki.jit
+def small_beside_large(large, small, priority):
+    """A small tile is loaded while large ones are, and added up first."""
+    tiles = []
+    for i in range(8):
+        tile = nl.ndarray((128, 2048), nl.float32)
+        nisa.dma_copy(tile, large[i], priority=priority)
+        tiles.append(tile)
+    first = nl.ndarray((128, 64), nl.float32)
+    nisa.dma_copy(first, small, engine=nisa.engine.scalar)
+    total = nl.ndarray((128, 1), nl.float32)
+    nisa.tensor_reduce(total, nl.add, first, axis=1)
+    for _ in range(200):  # Until here only the small tile is needed
+        nisa.tensor_scalar(total, total, nl.add, 1.0)
+    kept = stored(total)
+    for i, tile in enumerate(tiles[1:]):
+        nisa.tensor_tensor(tiles[0], tiles[0], tile, nl.add)
+    return kept, stored(tiles[0])
+
+
 class Trn3(DeviceTest):
+    def test_a_transfer_of_a_lower_class_is_served_before_bulk_ones(self):
+        large, small = normal(8, 128, 2048), normal(128, 64)
+        kernel = small_beside_large.on("trn3")
+        wanted = small.astype(np.float64).sum(axis=1) + 200
+        for priority in (None, 3):
+            kept, sums = kernel(large, small, priority)
+            self.near(kept[:, 0], wanted, 1e-2)
+            self.near(sums, large.astype(np.float64).sum(axis=0), 1e-4)
+        in_turn = kernel.profile(large, small, None)
+        first = kernel.profile(large, small, 3)
+        # What needs the small tile goes on while the large ones arrive.
+        self.assertLess(first.microseconds, in_turn.microseconds - 1)
+        self.assertEqual(first.microseconds, kernel.profile(large, small, 3).microseconds)
+        self.assertFalse([note for note in first.notes if "priority" in note])
+
     def test_a_tile_of_240_kib_in_each_partition_fits_trn3_and_not_trn2(self):
         x = normal(128, 60 * 1024)
         self.refused(exponentials.on("trn2"), (x,), "SBUF")

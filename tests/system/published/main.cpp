@@ -23,7 +23,10 @@ constexpr std::chrono::minutes kLimit{20};
 
 // The rows of one chip, by the process that has its device.
 int measure(const std::string& chip, const std::string& only) {
-  setenv("NEURON_EMULATOR", chip == "trn1" ? "trn1.2xlarge" : "trn2.3xlarge", 1);
+  const char* const device = chip == "trn1"   ? "trn1.2xlarge"
+                             : chip == "trn2" ? "trn2.3xlarge"
+                                              : "trn3pd98.3xlarge";
+  setenv("NEURON_EMULATOR", device, 1);
   setenv("NEURON_LOGICAL_NC_CONFIG", "1", 1);
   ModelTimes times(chip);
   int status = 0;
@@ -41,9 +44,9 @@ int measure(const std::string& chip, const std::string& only) {
   return status;
 }
 
-// Both chips; false, with the sentences on stderr, if a row cannot be measured.
+// All chips; false, with the sentences on stderr, if a row cannot be measured.
 bool measure_all(std::vector<Row>& rows) {
-  for (const char* chip : {"trn1", "trn2"}) {
+  for (const char* chip : {"trn1", "trn2", "trn3"}) {
     const test::Run run = test::run({"/proc/self/exe", chip}, {}, kLimit);
     std::istringstream lines(run.output);
     for (std::string line; std::getline(lines, line);) {
@@ -91,9 +94,11 @@ void print(const std::vector<Row>& rows) {
 int main(int argc, char** argv) {
   using namespace neuron::published;
   const std::string mode = argc > 1 ? argv[1] : "";
-  if (mode == "trn1" || mode == "trn2") return measure(mode, argc > 2 ? argv[2] : "");
+  if (mode == "trn1" || mode == "trn2" || mode == "trn3") {
+    return measure(mode, argc > 2 ? argv[2] : "");
+  }
   if (mode != "--table" && mode != "--update") {
-    std::fprintf(stderr, "usage: model-times trn1|trn2 [ROW] | --table | --update\n");
+    std::fprintf(stderr, "usage: model-times trn1|trn2|trn3 [ROW] | --table | --update\n");
     return 2;
   }
   std::vector<Row> rows = read_rows();

@@ -19,8 +19,13 @@ constexpr double kPeak = 128 * 128 * 2.0 * 2.4e9;
 
 }  // namespace
 
-ModelTimes::ModelTimes(const std::string& chip) : generation_(chip == "trn1" ? 2 : 3) {
-  chip == "trn1" ? add_programs_of_trn1() : add_programs_of_trn2();
+ModelTimes::ModelTimes(const std::string& chip)
+    : generation_(chip == "trn1"   ? 2
+                  : chip == "trn2" ? 3
+                                   : 4) {
+  generation_ == 2   ? add_programs_of_trn1()
+  : generation_ == 3 ? add_programs_of_trn2()
+                     : add_programs_of_trn3();
 }
 
 std::vector<std::string> ModelTimes::rows() const {
@@ -89,6 +94,32 @@ double ModelTimes::of_round(Work work) {
     return microseconds(report(name, [=] { return published::work(work, rounds); }).device_ps);
   };
   return (total(kMany) - total(kFew)) * 1e3 / (kMany - kFew);
+}
+
+// Enough rounds for the limit of the PE's current to be gone.
+double ModelTimes::of_round(LaterWork work, uint8_t generation) {
+  constexpr uint32_t kFew = 64, kMany = 192;
+  const auto total = [&](uint32_t rounds) {
+    const std::string name = "later work " + std::to_string(static_cast<int>(work)) + ", " +
+                             std::to_string(rounds) + " rounds";
+    return microseconds(
+        report(name, [=] { return later_work(work, rounds, generation); }).device_ps);
+  };
+  return (total(kMany) - total(kFew)) * 1e3 / (kMany - kFew);
+}
+
+void ModelTimes::add_later_ratio(const std::string& row, LaterWork of, LaterWork to, double times) {
+  rows_[row] = [=, this] { return times * of_round(of) / of_round(to); };
+}
+
+// Of one partition, in cycles of 1.2 GHz.
+void ModelTimes::add_elements_of_a_cycle(const std::string& row, LaterWork work) {
+  rows_[row] = [=, this] { return kLaterColumns / (of_round(work) * 1.2); };
+}
+
+// In TFLOPS.
+void ModelTimes::add_peak(const std::string& row, LaterWork product) {
+  rows_[row] = [=, this] { return operations_of(product) / of_round(product) / 1e3; };
 }
 
 void ModelTimes::add_ratio(const std::string& row, Work of, Work to) {
@@ -205,6 +236,26 @@ void ModelTimes::add_programs_of_trn2() {
   }
   add_nki_programs();
   rows_["dma-rate-trn2"] = [this] { return gigabytes_per_second(kLongRow); };
+  add_later_ratio("sbuf-add-trn2", LaterWork::kGatherAdd, LaterWork::kGather);
+}
+
+void ModelTimes::add_programs_of_trn3() {
+  rows_["dma-rate-trn3"] = [this] { return gigabytes_per_second(kLongRow); };
+  add_later_ratio("sbuf-add-trn3", LaterWork::kGatherAdd, LaterWork::kGather);
+  add_later_ratio("vector-bf16-trn3", LaterWork::kVectorF32, LaterWork::kVectorBf16);
+  add_later_ratio("vector-f8-trn3", LaterWork::kVectorF32, LaterWork::kVectorF8);
+  add_later_ratio("scalar-bf16-trn3", LaterWork::kScalarF32, LaterWork::kScalarBf16);
+  add_later_ratio("exponential-trn3", LaterWork::kScalarExponential, LaterWork::kVectorExponential);
+  add_elements_of_a_cycle("quantize-trn3", LaterWork::kQuantize);
+  add_elements_of_a_cycle("random-trn3", LaterWork::kRandom);
+  add_later_ratio("mx-product-trn3", LaterWork::kProductBf16, LaterWork::kProductMx,
+                  operations_of(LaterWork::kProductMx) / operations_of(LaterWork::kProductBf16));
+  add_peak("mx-peak-trn3", LaterWork::kProductMx);
+  add_peak("bf16-peak-trn3", LaterWork::kProductBf16);
+  add_peak("f32-peak-trn3", LaterWork::kProductF32);
+  // A transpose in the array takes as many cycles as it has columns; a product has four times as
+  // many.
+  add_later_ratio("transposes-trn3", LaterWork::kProductBf16, LaterWork::kTranspose, 0.25);
 }
 
 }  // namespace neuron::published

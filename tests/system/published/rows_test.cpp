@@ -40,6 +40,10 @@ TEST(PublishedRows, OfTrn2HaveTheTimesOfTheEmulatedCore) {
   EXPECT_EQ(measured("trn2"), expected("trn2"));
 }
 
+TEST(PublishedRows, OfTrn3HaveTheTimesOfTheEmulatedCore) {
+  EXPECT_EQ(measured("trn3"), expected("trn3"));
+}
+
 TEST(PublishedRows, HaveTheErrorThatFollowsFromTheirNumbers) {
   for (const Row& row : read_rows()) {
     EXPECT_EQ(row.error, row.measured() ? error_text(row.published, row.ours) : "") << row.name;

@@ -147,6 +147,7 @@ json::object transfer_json(const neff::Subgraph& subgraph, const neff::DmaTransf
   if (transfer.starts_section) entry["section_start_desc"] = true;
   if (transfer.event) entry["event"] = *transfer.event;
   if (transfer.semaphore) entry["semaphore"] = *transfer.semaphore;
+  if (transfer.priority != 0) entry["priority"] = transfer.priority;
   if (!transfer.remote_semaphores.empty()) {
     entry["remote_semaphores"] = list_of(transfer.remote_semaphores);
   }

@@ -90,6 +90,7 @@ std::string EnginePrinter::transfer(const neff::DmaTransfer& transfer,
   if (transfer.semaphore) {
     text += ", semaphore=" + instructions_.semaphore(*transfer.semaphore);
   }
+  if (transfer.priority != 0) text += format(", priority={}", transfer.priority);
   std::string remote;
   for (uint8_t number : transfer.remote_semaphores) {
     remote += (remote.empty() ? "" : ", ") + std::to_string(number);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "driver/base/format.h"
+#include "hw/udma.h"
 #include "tools/compiler/assembler/names.h"
 #include "tools/compiler/assembler/operand_parser.h"
 #include "tools/compiler/assembler/source.h"
@@ -212,6 +213,9 @@ bool Parser::key(std::string_view name, std::string& function) {
     }
   } else if (name == "semaphore") {
     transfer_.semaphore = semaphore();
+  } else if (name == "priority") {
+    transfer_.priority =
+        static_cast<uint8_t>(cursor_.integer("a class of service", 0, NEURON_DMA_CLASSES - 1));
   } else if (name == "remote") {
     for (uint64_t number : cursor_.numbers("a semaphore", 16, 0, 255)) {
       transfer_.remote_semaphores.push_back(static_cast<uint8_t>(number));

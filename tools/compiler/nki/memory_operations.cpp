@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "driver/isa/instruction.h"
+#include "hw/udma.h"
 #include "tools/compiler/nki/context.h"
 
 namespace neuron::nki {
@@ -75,9 +76,18 @@ Result<void> wrote(Context& context, Record& record, const Operand& to) {
   return {};
 }
 
+// The class of service of the record's transfers; the recorder leaves 0 out.
+Result<uint8_t> priority(Context& context, Record& record) {
+  if (!record.has("priority")) return uint8_t{0};
+  const uint64_t number = record.count("priority", NEURON_DMA_CLASSES - 1);
+  NEURON_CHECK(record.result());
+  NEURON_CHECK(context.needs_generation(4, "a priority of a transfer"));
+  return static_cast<uint8_t>(number);
+}
+
 // `left`: how many transfers the call may still have.
 Result<void> copy(Context& context, Engine engine, const Operand& to, const Operand& from,
-                  size_t& left) {
+                  uint8_t service_class, size_t& left) {
   constexpr size_t kMost = 4;
   if (left == 0) {
     return fail(NRT_INVALID, "the call needs more than {} transfers; use several calls",
@@ -89,7 +99,8 @@ Result<void> copy(Context& context, Engine engine, const Operand& to, const Oper
     for (size_t d = 1; a == b && d < a.size(); ++d) {
       if (a[d] == 1 || a[d] > kMostPieces) continue;
       for (uint64_t i = 0; i < a[d]; ++i) {
-        NEURON_CHECK(copy(context, engine, part_of(to, d, i), part_of(from, d, i), left));
+        NEURON_CHECK(
+            copy(context, engine, part_of(to, d, i), part_of(from, d, i), service_class, left));
       }
       return {};
     }
@@ -105,9 +116,10 @@ Result<void> copy(Context& context, Engine engine, const Operand& to, const Oper
       static_cast<uint8_t>(to.dtype != from.dtype ? NEURON_DMA_CAST : NEURON_DMA_COPY);
   if (context.in_while()) {
     // How often, the device decides: it writes the descriptors itself.
-    context.program.dma_generate(target, source, operation);
+    context.program.dma_generate(target, source, operation, 0, service_class);
   } else {
-    context.program.dma_compute(engine, target, {source}, {.operation = operation});
+    context.program.dma_compute(engine, target, {source},
+                                {.operation = operation, .priority = service_class});
   }
   return {};
 }
@@ -115,9 +127,10 @@ Result<void> copy(Context& context, Engine engine, const Operand& to, const Oper
 Result<void> dma_copy(Context& context, Record& record) {
   const Operand to = record.operand("dst"), from = record.operand("src");
   NEURON_CHECK(record.result());
+  NEURON_TRY(service_class, priority(context, record));
   NEURON_TRY(engine, starter(context, record, !from.on_chip));
   size_t left = kMostPieces;
-  NEURON_CHECK(copy(context, engine, to, from, left));
+  NEURON_CHECK(copy(context, engine, to, from, service_class, left));
   return wrote(context, record, to);
 }
 
@@ -125,6 +138,7 @@ Result<void> dma_copy(Context& context, Record& record) {
 Result<void> dma_transpose(Context& context, Record& record) {
   const Operand to = record.operand("dst"), from = record.operand("src");
   NEURON_CHECK(record.result());
+  NEURON_TRY(service_class, priority(context, record));
   NEURON_TRY(engine, starter(context, record, !from.on_chip));
   const auto a = counts_of(to), b = counts_of(from);
   if (a.size() != b.size() || a.size() < 2 || a.front() != b.back() || a.back() != b.front() ||
@@ -167,7 +181,8 @@ Result<void> dma_transpose(Context& context, Record& record) {
     context.program.dma_compute(engine, target, {source},
                                 {.operation = NEURON_DMA_TRANSPOSE,
                                  .transpose_shape = {1, static_cast<uint32_t>(b.front()),
-                                                     static_cast<uint32_t>(b.back()), 1}});
+                                                     static_cast<uint32_t>(b.back()), 1},
+                                 .priority = service_class});
   }
   return wrote(context, record, to);
 }
@@ -199,6 +214,8 @@ Result<void> dma_compute(Context& context, Record& record) {
     sides.push_back(side);
   }
   builder::ComputeOptions options{.operation = operation};
+  NEURON_TRY(service_class, priority(context, record));
+  options.priority = service_class;
   options.constant = operation == NEURON_DMA_MAX ? -__builtin_inff() : __builtin_inff();
   context.program.dma_compute(engine, target, sides, options);
   return wrote(context, record, to);
@@ -259,6 +276,8 @@ Result<Indexed> indexed(Context& context, Record& record, const char* tile_key,
   result.options.skip = record.flag("skip");
   result.options.accumulate = record.flag("accumulate");
   NEURON_CHECK(record.result());
+  NEURON_TRY(service_class, priority(context, record));
+  result.options.priority = service_class;
   NEURON_TRY(side, context.memory.buffer(table, false));
   NEURON_TRY(access, context.memory.tile(tile));
   NEURON_TRY(indices, context.memory.tile(index));

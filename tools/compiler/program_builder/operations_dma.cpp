@@ -122,6 +122,12 @@ std::optional<BufferAccess> Program::memory_side(const Side& side, bool write) {
 void Program::transfer(unsigned engine, const Side& to, const std::vector<Side>& from,
                        const ComputeOptions& options) {
   schedule_.journal().next_operation();
+  if (options.priority >= NEURON_DMA_CLASSES || (options.priority && !limits_.dma_priorities)) {
+    fail(runtime::fail(NRT_INVALID,
+                       "a transfer has priority {}; generation 4 has 0 to {}, and others have none",
+                       options.priority, NEURON_DMA_CLASSES - 1));
+    return;
+  }
   const auto target = memory_side(to, true);
   if (!target) return;
   const bool copies = options.operation == NEURON_DMA_COPY;
@@ -150,6 +156,8 @@ void Program::transfer(unsigned engine, const Side& to, const std::vector<Side>&
                           : entry.from[0].buffer == Transfer::kOnChip ? "out"
                                                                       : "data";
   entry.queue = base::format("q{}_{}", isa::engine_name(engine), direction);
+  // Inside a queue a packet waits for those in front of it, whatever their classes.
+  if (options.priority != 0) entry.queue += base::format("_priority{}", options.priority);
   item.engine = engine;
   item.moves = true;
   item.writes = {region_of_side(to)};
@@ -259,7 +267,8 @@ void Program::load_table(uint8_t set, const Buffer& table) {
   schedule_.add(std::move(item));
 }
 
-void Program::dma_generate(const Side& to, const Side& from, uint8_t operation, float scale) {
+void Program::dma_generate(const Side& to, const Side& from, uint8_t operation, float scale,
+                           uint8_t priority) {
   schedule_.journal().next_operation();
   const auto target = memory_side(to, true);
   const auto source = memory_side(from, false);
@@ -276,6 +285,7 @@ void Program::dma_generate(const Side& to, const Side& from, uint8_t operation, 
   draft.i.generate.from_dims = dimensions_of(*source);
   draft.i.generate.scale = std::bit_cast<uint32_t>(scale);
   draft.i.dma.operation = operation;
+  draft.i.dma.priority = priority;
   draft.i.dma.to_type = target->dtype;
   draft.i.dma.from_type = source->dtype;
   draft.tile = to.on_chip.tile;
@@ -337,6 +347,7 @@ void fill_indirect(Draft& draft, const Buffer& rows, uint8_t on_chip_type, bool 
   draft.i.dma.to_type = gather ? on_chip_type : rows.dtype;
   draft.i.dma.accumulate = options.accumulate;
   draft.i.dma.skip = options.skip;
+  draft.i.dma.priority = options.priority;
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ class Player {
  private:
   struct Engine {
     size_t next = 0;
-    ModelTime issue = 0, complete = 0, array = 0, weights = 0;
+    ModelTime issue = 0, complete = 0, array = 0, background = 0, weights = 0;
     Reach written;
   };
 
@@ -100,9 +100,13 @@ void Player::place_multiplication(Engine& engine, const isa::Instruction& i, con
   ModelTime& unit = loads ? engine.weights : engine.array;
   ModelTime begin = std::max(now, unit);
   if (!loads && i.pe.swap) begin = std::max(begin, engine.weights);
-  unit = begin + cost.interval;
+  // A transpose runs beside the array if that is free earlier.
+  const bool beside = timing_.background_transpose && i.opcode == NEURON_OP_TRANSPOSE &&
+                      std::max(now, engine.background) < begin;
+  if (beside) begin = std::max(now, engine.background);
+  (beside ? engine.background : unit) = begin + cost.interval;
   engine.issue = begin + timing_.pe_issue;
-  engine.complete = std::max(engine.complete, unit + cost.latency);
+  engine.complete = std::max(engine.complete, begin + cost.interval + cost.latency);
   result_.busy[NEURON_ENGINE_PE] += static_cast<double>(cost.interval) / 1e6;
 }
 

@@ -53,6 +53,7 @@ struct IndirectOptions {
   uint64_t first = 0;       // Bytes of each row before those that move
   uint64_t row_bytes = 0;   // Bytes of each row that move; 0: the whole row
   uint64_t rows = 0;        // An index from here on is out of bounds; 0: those of the table
+  uint8_t priority = 0;     // Class of service, 0 is served first; others need generation 4
 };
 
 struct CollectiveOptions {
@@ -113,7 +114,7 @@ class Program : public EngineOperations, public Buffers {
                    const ComputeOptions& options);
   // Pool writes the descriptors itself. In HBM: constants and temporaries only.
   void dma_generate(const Side& to, const Side& from, uint8_t operation = NEURON_DMA_COPY,
-                    float scale = 0);
+                    float scale = 0, uint8_t priority = 0);
   void dma_gather(const TileAccess& to, const Buffer& rows, const TileAccess& index,
                   const IndirectOptions& options = {});
   void dma_scatter(const Buffer& rows, const TileAccess& index, const TileAccess& from,

@@ -49,14 +49,15 @@ struct TileInfo {
   uint8_t dtype = NEURON_DTYPE_NONE;
 };
 
-// The computation of a transfer; operations are numbers of enum neuron_dma_operation, and the two
-// of hw/udma.h that recode.
+// The computation of a transfer, and its class of service; operations are numbers of enum
+// neuron_dma_operation, and the two of hw/udma.h that recode.
 struct ComputeOptions {
   uint8_t operation = NEURON_DMA_CAST;
   float scale = 1;     // fma
   float constant = 0;  // min, max
   // transpose: of each block of [outer, rows, columns, inner] elements
   std::array<uint32_t, 4> transpose_shape{};
+  uint8_t priority = 0;  // 0 is served first; others need generation 4
 };
 
 struct Transfer {

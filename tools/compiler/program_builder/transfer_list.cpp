@@ -132,6 +132,7 @@ void TransferList::append(const Transfer& transfer) {
   entry["id"] = transfer.id;
   entry["queue"] = transfer.queue;
   entry["semaphore"] = semaphores_.of_slot(transfer.slot, transfer.scope);
+  if (compute.priority != 0) entry["priority"] = compute.priority;
   if (!function_.empty() && begun_.insert(transfer.queue).second) {
     entry["function_start"] = function_;
   }

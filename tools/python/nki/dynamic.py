@@ -78,7 +78,7 @@ def pieces(table, tile, inner):
                _piece(tile, number * run, run) if count > 1 else tile)
 
 
-def transfer(table, tile, kind, skip, accumulate):
+def transfer(table, tile, kind, skip, accumulate, priority=None):
     how, scalar, step = table.dynamic
     known = scalar
     if isinstance(scalar, VirtualRegister):
@@ -88,7 +88,8 @@ def transfer(table, tile, kind, skip, accumulate):
                           table.dtype)
         from . import isa
         target, source = (tile, plain) if kind == "dma_gather" else (plain, tile)
-        return isa.dma_copy(target, source, dst_rmw_op="add" if accumulate else None)
+        return isa.dma_copy(target, source, priority=priority,
+                            dst_rmw_op="add" if accumulate else None)
     if not tile.on_chip or table.on_chip:
         refuse("a transfer with an offset of the device goes between HBM and SBUF")
     parts, columns = tile.shape[0], tile.size // tile.shape[0]
@@ -120,5 +121,6 @@ def transfer(table, tile, kind, skip, accumulate):
                   recorder.operand(part, "the tile", write=kind == "dma_gather"),
                   "src" if kind == "dma_gather" else "dst": recorder.plain_operand(plain, "the table")}
         record = recorder.emit(kind, index=recorder.operand(index, "offsets"), row_elements=unit,
-                               skip=skip or None, accumulate=accumulate or None, **fields)
+                               skip=skip or None, accumulate=accumulate or None, priority=priority,
+                               **fields)
     return isa.NkiInstruction(record)

@@ -16,6 +16,11 @@ uint64_t control_word(uint32_t bytes, bool first, bool last) {
          (last ? NEURON_DESC_LAST : 0u);
 }
 
+// Of the descriptor that opens a packet.
+uint64_t class_word(unsigned priority) {
+  return uint64_t{priority} << (32 + NEURON_META_CLASS_SHIFT);
+}
+
 uint64_t source_word(uint32_t bytes, unsigned operation, bool first, bool last) {
   uint32_t meta = NEURON_META_DEFAULT;
   if (operation != NEURON_DMA_COPY) {
@@ -26,7 +31,7 @@ uint64_t source_word(uint32_t bytes, unsigned operation, bool first, bool last) 
 }
 
 uint64_t metadata_word(const isa::DmaControl& control, bool stochastic) {
-  return NEURON_DESC_META | NEURON_DESC_FIRST |
+  return NEURON_DESC_META | NEURON_DESC_FIRST | class_word(control.priority) |
          uint64_t{control.operation} << NEURON_DMA_META_OPERATION_SHIFT |
          uint64_t{control.from_type} << NEURON_DMA_META_FROM_SHIFT |
          uint64_t{control.to_type} << NEURON_DMA_META_TO_SHIFT |
@@ -49,8 +54,9 @@ uint32_t neutral_scale(unsigned operation) {
   }
 }
 
-void append_copy(PlanLane& lane, uint64_t from, uint64_t to, uint32_t bytes) {
-  lane.m2s.push_back({source_word(bytes, NEURON_DMA_COPY, true, true), from});
+void append_copy(PlanLane& lane, uint64_t from, uint64_t to, uint32_t bytes, unsigned priority) {
+  lane.m2s.push_back(
+      {source_word(bytes, NEURON_DMA_COPY, true, true) | class_word(priority), from});
   lane.s2m.push_back({control_word(bytes, false, false), to});
   lane.packets.push_back({1, 1});
 }
@@ -77,7 +83,7 @@ void PlanBuilder::row(uint64_t from, uint64_t to, uint64_t elements) {
     if (computes()) {
       append_compute(lane, from, to, n);
     } else {
-      append_copy(lane, from, to, n * from_bytes());
+      append_copy(lane, from, to, n * from_bytes(), control.priority);
     }
     from += uint64_t{n} * from_bytes();
     to += uint64_t{n} * to_bytes();

@@ -13,7 +13,7 @@
 namespace neuron::core {
 
 // One descriptor on each side, at most 64 KiB.
-void append_copy(PlanLane& lane, uint64_t from, uint64_t to, uint32_t bytes);
+void append_copy(PlanLane& lane, uint64_t from, uint64_t to, uint32_t bytes, unsigned priority);
 
 // Counts rows and finds the lane of each.
 struct PlanBuilder {

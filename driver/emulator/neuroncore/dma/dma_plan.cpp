@@ -24,6 +24,7 @@ Fault DmaPlan::begin(const isa::DmaControl& control, const RingLengths& lengths)
     return make_fault(NEURON_FAULT_ILLEGAL_FIELD, 0, 0, NEURON_DMA_CTL + 4);
   }
   mask_ = control.mask;
+  priority_ = control.priority;
   for (PlanLane& lane : lanes_) {
     lane.m2s.clear();
     lane.s2m.clear();
@@ -44,7 +45,7 @@ void DmaPlan::signal(uint64_t one, uint64_t semaphore) {
     PlanLane& lane = lanes_[engine];
     // With this bit, the data before it is visible first.
     if (!lane.m2s.empty()) lane.m2s.back().low |= uint64_t{NEURON_META_WRITE_BARRIER} << 32;
-    append_copy(lane, one, semaphore, 4);
+    append_copy(lane, one, semaphore, 4, priority_);
   }
 }
 

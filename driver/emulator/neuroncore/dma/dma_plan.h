@@ -66,6 +66,7 @@ class DmaPlan {
   Fault begin(const isa::DmaControl& control, const RingLengths& lengths);
 
   uint16_t mask_ = 0;
+  uint8_t priority_ = 0;
   std::array<PlanLane, chip::kEnginesPerCore> lanes_;
 };
 

@@ -11,11 +11,6 @@
 namespace neuron::core {
 namespace {
 
-bool overlaps(const WrittenRange& a, const WrittenRange& b) {
-  return a.space == b.space && a.begin < b.end && b.begin < a.end &&
-         a.first_partition <= b.last_partition && b.first_partition <= a.last_partition;
-}
-
 uint32_t saturated(uint64_t value) {
   return static_cast<uint32_t>(std::min<uint64_t>(value, 0xFFFFFFFF));
 }
@@ -65,7 +60,7 @@ Fault Datapath::execute(Issue& issue) {
 
   if (issue.cost.dependent != 0) {
     for (const isa::Operand* source : {&i.src0, &i.src1}) {
-      if (source->present() && overlaps(range_of(state_.memory, *source), s.written)) {
+      if (source->present() && range_of(state_.memory, *source).overlaps(s.written)) {
         issue.gap = issue.cost.dependent;
       }
     }

@@ -9,7 +9,8 @@
 namespace neuron::core {
 namespace {
 
-// If several queues of a DMA engine have work, each takes one packet in turn, as in hardware.
+// If several queues of a DMA engine have work, each takes one packet in turn, as in hardware;
+// from generation 4 on those whose packets have the lowest class of service.
 using isa::kDmaRunPackets;
 static_assert(kDmaRunPackets <= UINT8_MAX);  // the code of a NEURON_NK_TRANSFER
 
@@ -30,7 +31,8 @@ DmaActors::DmaActors(CoreState& state, HostGate& gate, Execution& execution, Fau
       execution_(execution),
       faults_(faults),
       strict_(strict),
-      issue_(issue) {
+      issue_(issue),
+      has_classes_(state.limits.dma_priorities) {
   for (chip::UdmaEngine* engine : state_.dma) engine->set_listener(this);
 }
 
@@ -107,7 +109,11 @@ void DmaActors::activate(unsigned engine, unsigned queue, const chip::Access& ac
   if (traces()) [[unlikely]] {
     note_doorbell(engine, queue, owner);
   }
-  if (!actor.busy) schedule(index, access.time);
+  if (!actor.busy) {
+    schedule(index, access.time);
+  } else if (has_classes_ && actor.packets > 1) {
+    shorten_run(index, queue);
+  }
   state_.scheduler.set_runnable();
 }
 
@@ -148,19 +154,38 @@ ModelTime DmaActors::pass_links(const chip::DmaRun& run, unsigned owner, ModelTi
   return end;
 }
 
-// Takes the next run into service, or sets the time at which a queue becomes ready.
-void DmaActors::schedule(unsigned index, ModelTime now) {
-  const unsigned engine = index % kDmaEngines;
-  Actor& actor = actors_[index];
-  ModelTime next = kNever;
-  // Round robin, beginning with the queue behind the last one.
-  for (unsigned step = 1; step <= NEURON_DMA_QUEUES && actor.active != 0; ++step) {
+// The queue to serve: round robin, beginning with the queue behind the last one, among those of the
+// lowest class. kNoQueue: none is ready; `next` is when the first will be.
+unsigned DmaActors::choose(unsigned engine, const Actor& actor, ModelTime now,
+                           ModelTime& next) const {
+  const bool classes = has_classes_ && !std::has_single_bit(actor.active);
+  unsigned chosen = kNoQueue;
+  unsigned lowest = NEURON_DMA_CLASSES;
+  for (unsigned step = 1; step <= NEURON_DMA_QUEUES && lowest != 0; ++step) {
     const unsigned queue = (actor.queue + step) % NEURON_DMA_QUEUES;
     if ((actor.active >> queue & 1) == 0) continue;
     if (actor.ready[queue] > now) {
       next = std::min(next, actor.ready[queue]);
       continue;
     }
+    if (!classes) return queue;
+    const unsigned its = state_.dma[engine]->service_class(queue);
+    if (its >= lowest) continue;
+    lowest = its;
+    chosen = queue;
+  }
+  return chosen;
+}
+
+// Takes the next run into service, or sets the time at which a queue becomes ready.
+void DmaActors::schedule(unsigned index, ModelTime now) {
+  const unsigned engine = index % kDmaEngines;
+  Actor& actor = actors_[index];
+  ModelTime next = kNever;
+  while (actor.active != 0) {  // bounded: a queue less each time, or out
+    next = kNever;
+    const unsigned queue = choose(engine, actor, now, next);
+    if (queue == kNoQueue) break;
     const bool alone = std::has_single_bit(actor.active);
     const chip::DmaRun run = state_.dma[engine]->has_work(queue)
                                  ? state_.dma[engine]->next_run(queue, alone ? kDmaRunPackets : 1,
@@ -177,11 +202,8 @@ void DmaActors::schedule(unsigned index, ModelTime now) {
       const Owner* oldest = (*doorbells_)[engine][queue].oldest();
       if (oldest != nullptr) actor.served = *oldest;
     }
-    actor.packets = run.packets;
-    actor.registers = run.registers;
-    actor.bytes = run.bytes;
     actor.start = now;
-    actor.end = now + isa::transfer_time(run.time_bytes, state_.timing);
+    take(actor, run);
     execution_.add_dma_bytes(run.bytes);
     for (unsigned n = 0; n < run.legs; ++n) execution_.add_link_bytes(run.leg[n].bytes);
     if (run.legs != 0) {
@@ -191,6 +213,38 @@ void DmaActors::schedule(unsigned index, ModelTime now) {
     break;
   }
   state_.scheduler.schedule_dma(index, next);
+}
+
+// The run is in service since actor.start.
+void DmaActors::take(Actor& actor, const chip::DmaRun& run) {
+  actor.packets = run.packets;
+  actor.registers = run.registers;
+  actor.crosses = run.legs != 0;
+  actor.service_class = run.service_class;
+  actor.bytes = run.bytes;
+  actor.end = actor.start + isa::transfer_time(run.time_bytes, state_.timing);
+}
+
+// A queue that was alone is served in runs. When another one of a lower class becomes ready, the
+// run ends with the packet that is in service then. A run that crosses links stays whole: it has
+// its place on them.
+void DmaActors::shorten_run(unsigned index, unsigned queue) {
+  Actor& actor = actors_[index];
+  chip::UdmaEngine& engine = *state_.dma[index % kDmaEngines];
+  if (actor.crosses || actor.ready[queue] >= actor.end) return;
+  if (engine.service_class(queue) >= actor.service_class) return;
+  for (uint32_t packets = 1; packets < actor.packets; ++packets) {
+    const chip::DmaRun run =
+        engine.next_run(actor.queue, packets, isa::least_transfer(state_.timing));
+    if (run.packets != packets) return;  // the host has changed the queue
+    if (actor.start + isa::transfer_time(run.time_bytes, state_.timing) < actor.ready[queue]) {
+      continue;
+    }
+    execution_.add_dma_bytes(run.bytes - actor.bytes);  // wraps: less than was added
+    take(actor, run);
+    state_.scheduler.schedule_dma(index, actor.end);
+    return;
+  }
 }
 
 void DmaActors::step(unsigned index, ModelTime now) {

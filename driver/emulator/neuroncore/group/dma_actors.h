@@ -2,7 +2,8 @@
 // The DMA engines of a core in model time.
 //
 // Each engine is two actors: its ordinary queues, and its queue of collectives. An actor has at
-// most one run of packets in service. Queues take turns, one packet each while several have work.
+// most one run of packets in service. Queues take turns, one packet each while several have work;
+// from generation 4 on those whose next packets have the lowest class of service (hw/udma.h).
 // A run takes the time of its descriptors and bytes, and of the links to other chips that it
 // crosses; its effects happen at its end. The owner of a queue is the sequencer that rang it last:
 // its `drain` waits for the queue, and faults of the queue stop it.
@@ -74,6 +75,8 @@ class DmaActors final : public chip::DmaListener {
     uint8_t queue = 0;  // in service, or served last
     uint32_t packets = 0;
     bool registers = false;  // the last of them writes a register
+    bool crosses = false;    // links to other chips
+    uint8_t service_class = 0;
     uint64_t bytes = 0;
     ModelTime start = 0, end = 0;
     std::array<ModelTime, NEURON_DMA_QUEUES> ready{};  // earliest first byte
@@ -88,7 +91,11 @@ class DmaActors final : public chip::DmaListener {
   void drop(unsigned owner, ModelTime now);
   bool traces() const { return state_.notifications.enabled(NEURON_NQ_SLOT_TRANSFER); }
   void note_doorbell(unsigned engine, unsigned queue, const Owner& owner);
+  static constexpr unsigned kNoQueue = NEURON_DMA_QUEUES;
+  unsigned choose(unsigned engine, const Actor& actor, ModelTime now, ModelTime& next) const;
   void schedule(unsigned index, ModelTime now);
+  void take(Actor& actor, const chip::DmaRun& run);
+  void shorten_run(unsigned index, unsigned queue);
   ModelTime pass_links(const chip::DmaRun& run, unsigned owner, ModelTime now);
   void trace(unsigned engine, const Actor& actor, ModelTime now);
   void end_transfers(unsigned engine, unsigned queue, ModelTime now);
@@ -102,6 +109,7 @@ class DmaActors final : public chip::DmaListener {
   FaultReporter& faults_;
   StrictObserver& strict_;
   DmaIssue& issue_;
+  const bool has_classes_;
   std::array<Actor, kDmaActors> actors_;
   std::array<uint16_t, kSequencers> in_flight_{};
   std::array<ModelTime, kSequencers> drained_at_{};

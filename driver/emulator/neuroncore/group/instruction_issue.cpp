@@ -257,6 +257,19 @@ ModelTime InstructionIssue::multiplication_time(const Issue& issued, ModelTime b
   return current_limit_.stretch(begin, issued.cost.interval, issued.i.src0.parts);
 }
 
+// Where the Tensor engine transposes in the background: returns when the instruction begins, which
+// is no earlier than `array` in the array, and sets when it ends.
+ModelTime InstructionIssue::begin_beside_array(Issue& issued, ModelTime array) {
+  Sequencer& s = issued.s;
+  const WrittenRange to = range_of(state_.memory, issued.i.dst);
+  const bool transposes = issued.i.opcode == NEURON_OP_TRANSPOSE;
+  const BackgroundLane::Place place = s.background.place(transposes, issued.now, array, to);
+  issued.end = place.begin + multiplication_time(issued, place.begin);
+  s.background.occupy(place, issued.end, to);
+  if (!place.background) s.array.occupy(issued.i.pe, issued.end);
+  return place.begin;
+}
+
 // Times, accounting and the program counter of an instruction that was executed.
 void InstructionIssue::retire(Issue& issued) {
   Sequencer& s = issued.s;
@@ -277,10 +290,13 @@ void InstructionIssue::retire(Issue& issued) {
   } else if (s.engine == NEURON_ENGINE_PE) {
     ModelTime begin = std::max(now, s.array.free_from(issued.i.pe));
     if (issued.i.pe.swap) begin = std::max(begin, s.load_free);
-    const ModelTime interval = multiplication_time(issued, begin);
+    if (state_.timing.background_transpose) {
+      begin = begin_beside_array(issued, begin);
+    } else {
+      issued.end = begin + multiplication_time(issued, begin);
+      s.array.occupy(issued.i.pe, issued.end);
+    }
     issued.begin = begin;
-    issued.end = begin + interval;
-    s.array.occupy(issued.i.pe, issued.end);
     issued.complete = issued.end + cost.latency;
     next = begin + state_.timing.pe_issue;
     s.occupy(begin, issued.complete);

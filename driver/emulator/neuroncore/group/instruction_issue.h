@@ -48,6 +48,7 @@ class InstructionIssue {
   Fault execute(Issue& issue);
   void retire(Issue& issued);
   ModelTime multiplication_time(const Issue& issued, ModelTime begin);
+  ModelTime begin_beside_array(Issue& issued, ModelTime array);
   bool traces(const Sequencer& s, const isa::Instruction& i) const {
     return i.trace || (s.mode & 3) == 2;
   }

@@ -60,6 +60,7 @@ void Launches::restart_time() {
   for (Sequencer& s : state_.sequencers) {
     s.last_complete = s.load_free = s.busy_until = 0;
     s.array.restart();
+    s.background.restart();
     s.wait_since = 0;
   }
 }

@@ -21,6 +21,7 @@
 #include "driver/emulator/chip/semaphores.h"
 #include "driver/emulator/neuroncore/sequencer/array_times.h"
 #include "driver/emulator/neuroncore/sequencer/arrival_times.h"
+#include "driver/emulator/neuroncore/sequencer/background_lane.h"
 #include "driver/emulator/neuroncore/sequencer/cost_model.h"
 #include "driver/isa/instruction.h"
 #include "hw/control.h"
@@ -87,13 +88,6 @@ struct PendingUpdate {
   uint32_t debug = 0;
   uint16_t opcode = 0;
   uint64_t tick = 0;  // strict mode: the tick that it releases
-};
-
-// Bytes that the last datapath instruction wrote.
-struct WrittenRange {
-  uint8_t space = 0;
-  unsigned first_partition = 0, last_partition = 0;
-  size_t begin = 0, end = 0;
 };
 
 class Sequencer {
@@ -179,6 +173,7 @@ class Sequencer {
   std::array<bool, 2> held{};            // while blocked: whether it holds
   ModelTime last_complete = 0;           // all issued work of the engine is visible
   ArrayTimes array;                      // PE: the multipliers
+  BackgroundLane background;             // PE of generation 4: transposes beside the array
   ModelTime load_free = 0;               // PE: the load of weights
   ModelTime busy = 0, waited = 0;        // since the launch
   ModelTime busy_until = 0;              // `busy` has counted everything before
@@ -187,7 +182,7 @@ class Sequencer {
   ModelTime traced_wait = 0;             // the part of `waited` that traces have reported
   uint64_t retired = 0, launch_retired = 0;
   uint32_t latched_retired_high = 0, latched_time_high = 0, latched_busy_high = 0;
-  WrittenRange written;
+  WrittenRange written;  // by the last datapath instruction, but of PE
 
   std::array<PendingUpdate, kMaxPending> pending{};  // ascending by time
   unsigned pending_count = 0;

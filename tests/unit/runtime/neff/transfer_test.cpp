@@ -117,6 +117,18 @@ TEST(Transfer, RefusesSourcesThatItsOperationDoesNotTake) {
                  "a copy does not turn float32 into int32");
 }
 
+TEST(Transfer, HasAClassOfServiceOnGeneration4Only) {
+  SampleProgram sample;
+  sample.edit("sg00/SP.json", R"({"id": 9, )", R"({"id": 9, "priority": 2, )");
+  expect_refused(sample, "found 2, and the program is for generation 2: transfers have classes of");
+  sample = SampleProgram();
+  sample.edit("sg00/SP.json", R"({"id": 9, )", R"({"id": 9, "priority": 0, )");
+  EXPECT_EQ(must(read(sample)).priority, 0);
+  sample = SampleProgram();
+  sample.edit("sg00/SP.json", R"({"id": 9, )", R"({"id": 9, "priority": 4, )");
+  expect_refused(sample, "priority");
+}
+
 TEST(Transfer, AnOwnerIsTheOnlyEngineThatTriggers) {
   SampleProgram sample;
   sample.edit("sg00/def.json", "\"owner\": \"SP\"", "\"owner\": \"PE\"");

@@ -25,14 +25,17 @@ struct Entry {
 
 // Variables 0 and 1, one queue on `engines` DMA engines, one transfer of `bytes`.
 RingPlan plan_of(uint64_t bytes, uint32_t engines,
-                 neff::DmaOperation operation = neff::DmaOperation::kCopy) {
+                 neff::DmaOperation operation = neff::DmaOperation::kCopy, uint8_t priority = 0) {
   neff::DmaAccess from;
   from.sizes = {bytes, 1, 1, 1};
   from.offset = 16;
   if (operation == neff::DmaOperation::kCast) from.dtype = NEURON_DTYPE_F32;
   neff::DmaAccess to = from;
   to.offset = 32;
-  const neff::Subgraph graph = test::one_transfer(from, to, engines, operation);
+  neff::Subgraph graph = test::one_transfer(from, to, engines, operation);
+  for (neff::EngineProgram& program : graph.engines) {
+    for (neff::DmaTransfer& transfer : program.dma) transfer.priority = priority;
+  }
   auto plan = RingPlan::build(graph);
   if (!plan) throw std::runtime_error(plan.error().sentence);
   return std::move(*plan);
@@ -100,6 +103,23 @@ TEST(DescriptorRings, MarksMetadataAndTheOperationOfAComputePacket) {
             static_cast<uint32_t>(NEURON_META_OP_COMPUTE));
   EXPECT_EQ(sources[1].meta >> NEURON_META_TYPE_SHIFT & 7, static_cast<uint32_t>(NEURON_DMA_CAST));
   EXPECT_NE(sources[1].control & NEURON_DESC_LAST, 0u);
+}
+
+TEST(DescriptorRings, WritesTheClassOfServiceIntoTheDescriptorThatOpensAPacket) {
+  for (const auto operation : {neff::DmaOperation::kCopy, neff::DmaOperation::kCast}) {
+    FakeMachine machine;
+    const auto set =
+        DescriptorRings::create(*machine.device, 0, plan_of(512, 1, operation, 2), kAddresses);
+    ASSERT_TRUE(set) << set.error().sentence;
+    const auto* sources =
+        reinterpret_cast<const Descriptor*>(machine.state.memory.at(0x10).bytes.get());
+    const auto class_of = [&](unsigned slot) {
+      return sources[slot].meta >> NEURON_META_CLASS_SHIFT & (NEURON_DMA_CLASSES - 1);
+    };
+    EXPECT_EQ(class_of(0), 2U);
+    EXPECT_EQ(class_of(1), operation == neff::DmaOperation::kCopy ? 2U : 0U);
+    EXPECT_EQ(class_of(2), operation == neff::DmaOperation::kCopy ? 0U : 2U);
+  }
 }
 
 TEST(DescriptorRings, MarksThePacketThatDecompresses) {

@@ -196,6 +196,24 @@ TEST(RingPlan, ASectionStartGoesToTheFirstQueueOfItsSet) {
   EXPECT_EQ(plan->queues()[0].rings[1].s2m.size(), 1u) << "the semaphore is everyone's";
 }
 
+TEST(RingPlan, EveryPacketOfATransferHasItsClassOfService) {
+  const auto rows = access({64, 20, 1, 1}, {1, 64, 0, 0});
+  for (const bool computes : {false, true}) {
+    neff::Subgraph g = graph(rows, rows);
+    neff::DmaTransfer& transfer = g.engines[NEURON_ENGINE_SP].dma[0];
+    transfer.priority = 3;
+    if (computes) {
+      transfer.operation = neff::DmaOperation::kCast;
+      transfer.from[0].dtype = transfer.to.dtype = NEURON_DTYPE_F32;
+    }
+    const auto plan = RingPlan::build(g);
+    ASSERT_TRUE(plan) << plan.error().sentence;
+    for (const RingDescriptor& d : plan->queues()[0].rings[0].m2s) {
+      EXPECT_EQ(d.priority, d.first ? 3 : 0) << "the semaphore's, too";
+    }
+  }
+}
+
 TEST(RingPlan, SemaphoresOfTheQueueSetServeTransfersThatNameNone) {
   const auto rows = access({64, 4, 1, 1}, {1, 64, 0, 0});
   neff::Subgraph g = graph(rows, rows, 2);

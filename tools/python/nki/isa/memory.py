@@ -14,12 +14,12 @@ def _indexed(tensor):
     return isinstance(tensor, NkiTensor) and tensor.dynamic is not None
 
 
-def _by_index(table, tile, kind, skip, accumulate=False):
+def _by_index(table, tile, kind, skip, accumulate=False, priority=None):
     how, index, step = table.dynamic
     if not tile.size or not table.size:
         refuse(f"a transfer by an index between {table!r} and {tile!r} moves no element")
     if how != "vector":
-        return _by_scalar(table, tile, kind, skip, accumulate)
+        return _by_scalar(table, tile, kind, skip, accumulate, priority)
     if not tile.on_chip:
         refuse("a transfer by an index of each partition goes between HBM and SBUF")
     if isinstance(index, NkiTensor) and index.dtype.itemsize != 4:
@@ -35,64 +35,72 @@ def _by_index(table, tile, kind, skip, accumulate=False):
                       **{"src" if kind == "dma_gather" else "dst":
                          recorder.plain_operand(plain, "the table")},
                       index=source(index, "vector_offset"), row_elements=int(step), skip=skip or None,
-                      accumulate=accumulate or None)
+                      accumulate=accumulate or None, priority=priority)
     return last
 
 
-def _by_scalar(table, tile, kind, skip, accumulate):
+def _by_scalar(table, tile, kind, skip, accumulate, priority):
     """One offset for all partitions: each partition gets its own row number, computed on GpSimd."""
     from .. import dynamic
-    return dynamic.transfer(table, tile, kind, skip, accumulate)
+    return dynamic.transfer(table, tile, kind, skip, accumulate, priority)
 
 
-def _tell_what_changes_nothing(priority, mode):
-    """A priority, and who makes the descriptors, change no time here: the kernel's author is told once."""
+def _class_of(priority, mode):
+    """The class of service of a transfer, None for 0, which is served first. Classes before generation 4,
+    and who makes the descriptors, change no time here: the kernel's author is told once."""
+    if priority is not None and priority not in range(4):
+        refuse(f"the priority of a transfer is {priority!r}; it is 0 (served first) to 3")
     notes = current().notes
     told = []
-    if priority is not None:
-        told.append("the priority of a transfer changes nothing: rings are served in turn")
+    if priority is not None and current().generation < 4:
+        told.append("the priority of a transfer changes nothing before generation 4 (trn3): rings are "
+                    "served in turn")
+        priority = None
     if getattr(mode, "name", "unknown") not in ("unknown", "none"):
         told.append("dge_mode changes nothing: descriptors of indexed transfers are made by GpSimd, "
                     "others lie ready in memory")
     notes.extend(note for note in told if note not in notes)
+    return int(priority) if priority else None
 
 
 def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode.unknown,
              engine=engine.unknown, name=None, dst_rmw_op=None):
     """dst = src between HBM and SBUF, cast if the types differ; gathers and scatters by index."""
-    _tell_what_changes_nothing(priority, dge_mode)
+    priority = _class_of(priority, dge_mode)
     skip = getattr(oob_mode, "name", str(oob_mode)) == "skip"
     if dst_rmw_op is not None and alu(dst_rmw_op) != "add":
         refuse("dst_rmw_op is add or nothing")
     if dst_rmw_op is not None and not _indexed(dst):
         return record("dma_compute", dst=to(dst), srcs=[source(dst, "dst"), source(src, "src")],
-                      alu="add")
+                      alu="add", priority=priority)
     if _indexed(src) and _indexed(dst):
         refuse("source and destination are both reached by an index; use two transfers")
     if _indexed(src):
-        return _by_index(src, dst, "dma_gather", skip)
+        return _by_index(src, dst, "dma_gather", skip, priority=priority)
     if _indexed(dst):
-        return _by_index(dst, src, "dma_scatter", skip, dst_rmw_op is not None)
+        return _by_index(dst, src, "dma_scatter", skip, dst_rmw_op is not None, priority)
     if dst.size != src.size:
         refuse(f"dma_copy of {src!r} to {dst!r}: {src.size} elements to {dst.size}")
-    return record("dma_copy", dst=to(dst), src=source(src, "src"), engine=engine_name(engine))
+    return record("dma_copy", dst=to(dst), src=source(src, "src"), engine=engine_name(engine),
+                  priority=priority)
 
 
 def dma_transpose(dst, src, axes=None, priority=None, dge_mode=dge_mode.unknown,
                   oob_mode=oob_mode.error, name=None):
     """dst = src with its first and last dimension exchanged, types of 2 or 4 bytes."""
-    _tell_what_changes_nothing(priority, dge_mode)
+    priority = _class_of(priority, dge_mode)
     known = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
     if axes is not None and tuple(axes) != known.get(src.ndim):
         refuse(f"axes = {tuple(axes)} of {src!r}; expected {known.get(src.ndim)}")
     if _indexed(dst):
         refuse("dma_transpose writes where its destination is; an index can choose rows of the source")
     if _indexed(src):
-        return _transpose_by_index(dst, src, getattr(oob_mode, "name", str(oob_mode)) == "skip")
-    return record("dma_transpose", dst=to(dst), src=source(src, "src"))
+        skip = getattr(oob_mode, "name", str(oob_mode)) == "skip"
+        return _transpose_by_index(dst, src, skip, priority)
+    return record("dma_transpose", dst=to(dst), src=source(src, "src"), priority=priority)
 
 
-def _transpose_by_index(dst, src, skip):
+def _transpose_by_index(dst, src, skip, priority):
     """dst[D, N] = rows of src, transposed; index tile [P, C] names rows C behind C: row c P + p is
     index[p, c]. Composed: rows are gathered, then turned by the Tensor engine."""
     from .tensor import nc_transpose
@@ -114,7 +122,7 @@ def _transpose_by_index(dst, src, skip):
         rows = recorder.tensor((parts, depth), src.dtype, "sbuf", "gathered rows")
         one = NkiTensor(src.storage, (parts, depth), (0, 1), src.offset, src.dtype,
                         ("vector", index[:, column:column + 1], step))
-        dma_copy(rows, one)
+        dma_copy(rows, one, priority=priority)
         turned = recorder.tensor((depth, parts), src.dtype, "psum", "turned rows")
         nc_transpose(turned, rows)
         last = tensor_copy(dst[:, column * parts:(column + 1) * parts], turned)

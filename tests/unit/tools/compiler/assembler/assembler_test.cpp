@@ -171,6 +171,31 @@ END
   EXPECT_EQ(*write(second.assembly), *file);
 }
 
+TEST(Assembler, ATransferHasAClassOfServiceOnGeneration4) {
+  const std::string text = R"(.neff name=test, build=unit
+.target trn3
+.var x : f32 [128, 4] input
+.var scratch : tmp-buf, size=2048
+.queue q = data, engines=16, owner=SP
+.engine SP
+.dma 0 : x -> scratch [2048], queue=q, priority=2
+main:
+  dma_trigger 0
+  ret
+)";
+  const Assembled first = assemble(text, {});
+  ASSERT_TRUE(first.ok()) << render(first.errors, "t", text);
+  EXPECT_EQ(sp(first).dma[0].priority, 2);
+  const auto file = write(first.assembly);
+  ASSERT_TRUE(file.has_value()) << file.error().sentence;
+  const auto shown = disassemble(*file);
+  ASSERT_TRUE(shown.has_value()) << shown.error().sentence;
+  EXPECT_TRUE(shown->same_file);
+  EXPECT_THAT(shown->text, HasSubstr("queue=q, priority=2"));
+  EXPECT_THAT(refusal(".engine SP\n.dma 0 : x -> y, queue=q, priority=4\n"),
+              HasSubstr("a class of service"));
+}
+
 TEST(Assembler, AnInstructionThatBreaksARuleIsRefusedWhereItStands) {
   const std::string matmul =
       "  matmul psum[0:128, 0x0] f32 [512] = psum[0:128, 0x0] bf16 [512], new\n  ret\n";

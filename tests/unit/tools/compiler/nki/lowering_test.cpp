@@ -42,6 +42,16 @@ std::string sentence_of(const std::string& trace) {
   return lowered ? "" : lowered.error().sentence;
 }
 
+TEST(Lowering, APriorityOfATransferNeedsGeneration4) {
+  std::string trace = copy_in_and_out("");
+  trace.replace(trace.find(R"("at":[0,4])"), 10, R"("at":[0,4],"priority":1)");
+  EXPECT_THAT(sentence_of(trace), HasSubstr("a priority of a transfer is of generation 4"));
+  trace.replace(trace.find("trn2"), 4, "trn3");
+  EXPECT_EQ(sentence_of(trace), "");
+  trace.replace(trace.find(R"("priority":1)"), 12, R"("priority":4)");
+  EXPECT_THAT(sentence_of(trace), HasSubstr("priority"));
+}
+
 TEST(Lowering, NamesTheCostOfEachLine) {
   const auto lowered = lower(copy_in_and_out(R"({"op":"reciprocal","at":[0,6],"dst":)" + kOnChip +
                                              R"(,"data":)" + kOnChip + "}\n"),

@@ -52,6 +52,47 @@ TEST(LaterGenerations, WriteEachInstructionOfGeneration3) {
   EXPECT_TRUE(p.build());
 }
 
+TEST(LaterGenerations, GiveTransfersOfAClassOfServiceAQueueOfTheirOwn) {
+  const auto build = [](uint8_t generation) {
+    Program p("classes", generation);
+    const Buffer x = p.input("x", kF32, {128, 64}), rows = p.temporary("rows", kF32, {128, 64});
+    const Tile tile = p.sbuf("tile", 128, 64, kF32), late = p.sbuf("late", 128, 64, kF32);
+    const Tile index = p.sbuf("index", 128, 1, NEURON_DTYPE_U32);
+    p.dma(Engine::kSp, tile.all(), x.all());
+    p.dma_compute(Engine::kSp, late.all(), {x.all()},
+                  {.operation = NEURON_DMA_COPY, .priority = 3});
+    p.memset(Engine::kDve, index.all(), 0);
+    p.dma(Engine::kSp, rows.all(), tile.all());
+    p.dma_gather(tile.all(), rows, index.all(), {.priority = 2});
+    p.dma_generate(rows.all(), late.all(), NEURON_DMA_COPY, 0, 1);
+    return p.build();
+  };
+  const auto neff = build(4);
+  ASSERT_TRUE(neff) << neff.error().sentence;
+  const auto container = neff::Container::open(*neff);
+  ASSERT_TRUE(container);
+  const auto model = neff::load_model(*container, {4, 1, false});
+  ASSERT_TRUE(model) << model.error().sentence;
+  const neff::Subgraph& graph = model->subgraphs[0];
+  const auto& transfers = graph.engines[NEURON_ENGINE_SP].dma;
+  ASSERT_EQ(transfers.size(), 3U);
+  EXPECT_EQ(transfers[0].priority, 0);
+  EXPECT_EQ(graph.queues[transfers[0].queue].name, "qSP_in");
+  EXPECT_EQ(transfers[1].priority, 3);
+  EXPECT_EQ(graph.queues[transfers[1].queue].name, "qSP_in_priority3");
+  std::vector<int> priorities;
+  const auto& code = graph.engines[NEURON_ENGINE_POOL].code;
+  for (size_t at = 0; at < code.size(); at += NEURON_INSTRUCTION_BYTES) {
+    const isa::Instruction i = isa::decode(
+        isa::Bytes(reinterpret_cast<const std::byte*>(code.data()) + at, NEURON_INSTRUCTION_BYTES));
+    if (i.group() == 6 && i.opcode != NEURON_OP_DMA_TRIGGER) priorities.push_back(i.dma.priority);
+  }
+  EXPECT_EQ(priorities, (std::vector<int>{2, 1}));
+  const auto older = build(3);
+  ASSERT_FALSE(older);
+  EXPECT_THAT(older.error().sentence, HasSubstr("generation 4 has 0 to 3, and others have none"));
+}
+
 TEST(LaterGenerations, WriteProductsOfF8AndOfBlockScaledMatrices) {
   Program p("products", 4);
   const Tile w = p.sbuf("w", 128, 256, NEURON_DTYPE_F8E4);
