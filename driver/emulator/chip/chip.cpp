@@ -250,6 +250,7 @@ void EmulatedChip::attach_engines() {
     engines_.push_back(std::make_unique<UdmaEngine>(
         i, bus_, cores_[layout_.core_of(i, 0)]->notifications, wrappers_[i]->notifications()));
     engines_[i]->set_faults(faults_);
+    if (i >= layout_.first_host_engine) engines_[i]->set_patience(config_.patience);
     const std::string name = "DMA engine " + std::to_string(i);
     attach(layout_.udma(i), NEURON_UDMA_SIZE, *engines_[i], name);
     attach(layout_.sdma(i), SdmaWrapper::kBytes, *wrappers_[i], name + " wrapper");

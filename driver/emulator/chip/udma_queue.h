@@ -59,8 +59,9 @@ struct UdmaEngine::Queue {
   mutable std::mutex running;
   std::atomic<uint64_t> random_position = 0;  // words that stochastic rounding has drawn
   std::atomic<uint32_t> generation = 0;
-  std::atomic<uint64_t> doorbell_ns = 0;  // the last, of HostWrites::now_ns(); 0: not recorded
-  Ring rings[2];                          // M2S, S2M
+  // When the queue was last told to work, of HostWrites::now_ns(); 0: not recorded.
+  std::atomic<uint64_t> doorbell_ns = 0;
+  Ring rings[2];  // M2S, S2M
 };
 
 }  // namespace neuron::chip
