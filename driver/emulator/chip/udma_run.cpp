@@ -183,12 +183,18 @@ bool moves_memory(const Packet& packet, const ChipLayout& layout) {
          !layout.is_register(packet.m2s[0].address);
 }
 
-// Bytes of a stride, and its effort: a packet costs 1, and 1 for each 4 KiB of it.
+// Bytes of a stride, and its effort: a packet costs 1, 1 for each 4 KiB of it, and 1 for each two
+// descriptors behind the first of both rings. Computing takes several times as long as copying.
 constexpr uint64_t kStrideBytes = uint64_t{1} << 20;
 constexpr uint64_t kStrideEffort = 512;
 uint64_t effort_of(const Packet& packet) {
-  return 1 + (std::max(packet.bytes, packet.result_bytes()) >> 12);
+  const uint64_t pieces = std::max(packet.bytes, packet.result_bytes()) >> 12;
+  const uint64_t descriptors = (packet.m2s_count + packet.s2m_count) / 2;
+  return std::max<uint64_t>(descriptors, 1) + (packet.computes ? 4 * pieces : pieces);
 }
+
+// Descriptors that are looked at between two looks at whether anybody still wants to know.
+constexpr uint32_t kLookedAt = 4096;
 
 enum class Copied : uint8_t { kAll, kNotInOnePiece, kGivenUp };
 
@@ -256,14 +262,23 @@ std::optional<uint32_t> UdmaEngine::pending_write(unsigned queue, uint64_t addre
   RingView s2m;
   uint32_t generation = 0;
   if (!snapshot(queue, m2s, s2m, generation)) return std::nullopt;
-  const Transfer transfer(bus_.host_memory(m2s.reach));
+  Transfer transfer(bus_.host_memory(m2s.reach));
   m2s.look_up(bus_);
   s2m.look_up(bus_);
   Packet packet;
   DmaFault fault;
+  uint32_t looked_at = 0;  // descriptors of this stride
   // bounded: each pass takes a packet of those that the snapshot has.
   for (Position at;; at.pass(packet)) {
+    if (looked_at >= kLookedAt) {
+      looked_at = 0;
+      if (base::Abandonment::seen()) return std::nullopt;
+      transfer.renew();
+      m2s.look_up(bus_);
+      s2m.look_up(bus_);
+    }
     if (parse_packet(bus_, m2s, at.m2s, s2m, at.s2m, packet, fault) != Parse::kComplete) break;
+    looked_at += packet.m2s_count + packet.s2m_count;
     uint64_t left = packet.result_bytes();
     for (uint32_t d = 0; d < packet.s2m_count; ++d) {
       const uint64_t bytes = std::min<uint64_t>(packet.s2m[d].bytes(), left);
