@@ -208,6 +208,7 @@ bool EmulatedChip::build(std::string& error) {
   faults_.describe_chip(static_cast<int>(config_.index), std::move(stacks), hbm_->stack_bytes());
   bus_.attach(layout_.host_base, layout_.host_bytes, &host_, "host memory");
   bus_.set_host_writes(config_.host_writes);
+  bus_.set_patience(config_.patience);
   bus_.set_host(host_.memory(), all_host_.memory(), all_host_);
   // Notification blocks exist for all cores: the driver may set up what a fused one would use.
   for (unsigned i = 0; i < layout_.cores; ++i) {
@@ -250,7 +251,6 @@ void EmulatedChip::attach_engines() {
     engines_.push_back(std::make_unique<UdmaEngine>(
         i, bus_, cores_[layout_.core_of(i, 0)]->notifications, wrappers_[i]->notifications()));
     engines_[i]->set_faults(faults_);
-    if (i >= layout_.first_host_engine) engines_[i]->set_patience(config_.patience);
     const std::string name = "DMA engine " + std::to_string(i);
     attach(layout_.udma(i), NEURON_UDMA_SIZE, *engines_[i], name);
     attach(layout_.sdma(i), SdmaWrapper::kBytes, *wrappers_[i], name + " wrapper");

@@ -121,7 +121,7 @@ void UdmaEngine::write_ring(unsigned queue, bool s2m, unsigned reg, uint32_t val
         ring.cfg = value;
         resumed = !before && ring.enabled();
         stopped = before && !ring.enabled();
-        if (resumed) note_doorbell(q);
+        if (resumed) q.note_doorbell(bus_);
         publish_work(queue);
         break;
       }
@@ -152,11 +152,6 @@ void UdmaEngine::write_ring(unsigned queue, bool s2m, unsigned reg, uint32_t val
   }
   if (stopped) await_run(queue, access);
   if (resumed) serve(queue, access);
-}
-
-void UdmaEngine::note_doorbell(Queue& queue) const {
-  if (bus_.host_writes() == nullptr && patience_.descriptor_ns == 0) return;
-  queue.doorbell_ns.store(HostWrites::now_ns(), std::memory_order_relaxed);
 }
 
 void UdmaEngine::await_run(unsigned queue, const Access& access) const {
@@ -193,7 +188,7 @@ void UdmaEngine::ring_doorbell(unsigned queue, bool s2m, uint32_t count, const A
         ring.rung_epoch = start_epoch_.load(std::memory_order_relaxed);
       }
       ring.push(count);
-      note_doorbell(q);
+      q.note_doorbell(bus_);
       publish_work(queue);
     }
     if (fault.rule[0] != '\0') {
@@ -243,7 +238,7 @@ void UdmaEngine::change_state(bool s2m, uint32_t value, const Access& access) {
       const std::lock_guard guard(queues_[queue].registers);
       if (state == NEURON_UDMA_STATE_NORMAL) {
         queues_[queue].rings[s2m].aborted = false;
-        note_doorbell(queues_[queue]);
+        queues_[queue].note_doorbell(bus_);
       }
       publish_work(queue);
     }

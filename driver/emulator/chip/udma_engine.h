@@ -23,7 +23,6 @@
 #include <optional>
 
 #include "driver/emulator/chip/chip_faults.h"
-#include "driver/emulator/chip/driver_patience.h"
 #include "driver/emulator/chip/notification_queue.h"
 #include "driver/emulator/chip/register_target.h"
 #include "driver/emulator/chip/udma_packet.h"
@@ -108,9 +107,6 @@ class UdmaEngine : public RegisterTarget {
 
   void set_listener(DmaListener* listener) { listener_ = listener; }
   void set_faults(ChipFaults& faults) { faults_ = &faults; }
-  // Descriptors whose doorbell is longer ago than the driver waits are refused, and the queue
-  // aborts, as that of an engine that hung. Before any transfer.
-  void set_patience(const DriverPatience& patience) { patience_ = patience; }
   unsigned index() const { return index_; }
 
   // --- for the execution group ---
@@ -186,8 +182,6 @@ class UdmaEngine : public RegisterTarget {
   void await_run(unsigned queue, const Access& access) const;
   // With the queue's register lock held.
   void publish_work(unsigned queue);
-  // A doorbell, or what lets a queue go on that was held up.
-  void note_doorbell(Queue& queue) const;
   // Without locks: executes (host) or tells the listener.
   void serve(unsigned queue, const Access& access);
   bool snapshot(unsigned queue, RingView& m2s, RingView& s2m, uint32_t& generation) const;
@@ -196,10 +190,6 @@ class UdmaEngine : public RegisterTarget {
   DmaFault compute_packet(unsigned queue, const Packet& packet, const RingView& m2s,
                           uint32_t m2s_ahead, const RingView& s2m, uint32_t s2m_ahead,
                           const Access& mover);
-  // Refuses a packet that comes too late: its driver has given it up after `limit_ns`.
-  DmaFault refuse_late(unsigned queue, const Packet& packet, const RingView& m2s,
-                       uint32_t m2s_ahead, const RingView& s2m, uint32_t s2m_ahead,
-                       uint64_t doorbell_ns, uint64_t limit_ns) const;
   // What a fault plan has for the descriptors of a packet.
   DmaFault injected_fault(unsigned queue, const Packet& packet, const RingView& m2s,
                           uint32_t m2s_ahead);
@@ -213,7 +203,6 @@ class UdmaEngine : public RegisterTarget {
   NotificationBlock& wrapper_;
   DmaListener* listener_ = nullptr;
   ChipFaults* faults_ = &ChipFaults::none();
-  DriverPatience patience_;
   std::unique_ptr<Queue[]> queues_;
   StoredRegisters stored_;
   std::atomic<uint32_t> work_ = 0;

@@ -69,6 +69,37 @@ struct Recorded {
   }
 };
 
+// Refuses a packet that the driver has given up after `limit_ns`. The indexes are those of its
+// first descriptors.
+DmaFault refuse_late(Recorded wrote, const Packet& packet, uint32_t m2s, uint32_t s2m,
+                     uint64_t limit_ns) {
+  const Bus& bus = wrote.bus;
+  const uint64_t to = packet.s2m[0].address;
+  const uint32_t bytes = packet.result_bytes();
+  DmaFault fault;
+  fault.code = NEURON_FAULT_DMA_ENGINE;
+  fault.late = true;
+  fault.index = m2s;
+  fault.address = packet.m2s[0].address;
+  fault.rule = "the descriptor is older than its driver waits for it";
+  if (bus.host_writes() == nullptr) return fault;
+  wrote(to, bytes, HostWriteKind::kRefused, s2m);
+  const bool host = bus.layout().is_host(to);
+  char text[512];
+  std::snprintf(text, sizeof text,
+                "DMA engine %u queue %u, S2M descriptor %" PRIu32 ": %" PRIu32
+                " bytes were to be written to 0x%" PRIx64 " of %s %" PRIu64
+                " ms behind their doorbell, and the driver waits for at most %" PRIu64
+                " ms; nothing was written, because the memory may be somebody else's by now, and "
+                "the queue was stopped. This process was kept from running: see whether it was "
+                "stopped, or its host has too few processors or too little memory",
+                wrote.write.engine, wrote.write.queue, s2m, bytes,
+                host ? to - bus.layout().host_base : to, host ? "the host's memory" : "the device",
+                (HostWrites::now_ns() - wrote.doorbell_ns) / 1'000'000, limit_ns / 1'000'000);
+  bus.host_writes()->complain(text);
+  return fault;
+}
+
 Moved move_piece(const Bus& bus, uint64_t from, uint64_t to, uint32_t bytes, const Access& access,
                  Recorded& wrote, uint32_t descriptor) {
   const std::byte* source = bus.memory(from, bytes, access.reach);
@@ -305,42 +336,6 @@ DmaFault UdmaEngine::injected_fault(unsigned queue, const Packet& packet, const 
   return fault;
 }
 
-DmaFault UdmaEngine::refuse_late(unsigned queue, const Packet& packet, const RingView& m2s,
-                                 uint32_t m2s_ahead, const RingView& s2m, uint32_t s2m_ahead,
-                                 uint64_t doorbell_ns, uint64_t limit_ns) const {
-  const uint64_t to = packet.s2m[0].address;
-  const uint32_t bytes = packet.result_bytes();
-  DmaFault fault;
-  fault.code = NEURON_FAULT_DMA_ENGINE;
-  fault.late = true;
-  fault.index = m2s.at(m2s_ahead);
-  fault.address = packet.m2s[0].address;
-  fault.rule = "the descriptor is older than its driver waits for it";
-  if (bus_.host_writes() == nullptr) return fault;
-  bus_.wrote({.address = to,
-              .bytes = bytes,
-              .kind = HostWriteKind::kRefused,
-              .core = static_cast<uint8_t>(bus_.layout().core_of(index_, queue)),
-              .engine = static_cast<uint8_t>(index_),
-              .queue = static_cast<uint8_t>(queue),
-              .descriptor = s2m.at(s2m_ahead)},
-             doorbell_ns);
-  const bool host = bus_.layout().is_host(to);
-  char text[512];
-  std::snprintf(text, sizeof text,
-                "DMA engine %u queue %u, S2M descriptor %" PRIu32 ": %" PRIu32
-                " bytes were to be written to 0x%" PRIx64 " of %s %" PRIu64
-                " ms behind their doorbell, and the driver waits for at most %" PRIu64
-                " ms; nothing was written, because the memory may be somebody else's by now, and "
-                "the queue was stopped. This process was kept from running: see whether it was "
-                "stopped, or its host has too few processors or too little memory",
-                index_, queue, s2m.at(s2m_ahead), bytes, host ? to - bus_.layout().host_base : to,
-                host ? "the host's memory" : "the device",
-                (HostWrites::now_ns() - doorbell_ns) / 1'000'000, limit_ns / 1'000'000);
-  bus_.host_writes()->complain(text);
-  return fault;
-}
-
 DmaFault UdmaEngine::execute_run(unsigned queue, uint32_t packets, const Access& access,
                                  ModelTime duration) {
   DmaFault fault;
@@ -417,7 +412,9 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
   const auto wanted = [&] {
     return q.generation.load(std::memory_order_relaxed) == generation && has_work(queue);
   };
-  const uint64_t limit_ns = wrote.doorbell_ns == 0 ? 0 : patience_.limit_ns(m2s.available);
+  const bool hosts = index_ >= bus_.layout().first_host_engine;
+  const uint64_t limit_ns =
+      hosts && wrote.doorbell_ns != 0 ? bus_.patience().limit_ns(m2s.available) : 0;
   // Looked at in front of each packet and of each stride of a piece: a process that is stopped in
   // the middle of one writes no more than the rest of it.
   const auto late = [&] {
@@ -467,8 +464,7 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
     if (late() && wanted()) [[unlikely]] {
       // The first packet that has not been moved, whether it has been collected or not.
       if (parse_packet(bus_, m2s, done.m2s, s2m, done.s2m, packet, fault) == Parse::kComplete) {
-        fault =
-            refuse_late(queue, packet, m2s, done.m2s, s2m, done.s2m, wrote.doorbell_ns, limit_ns);
+        fault = refuse_late(wrote, packet, m2s.at(done.m2s), s2m.at(done.s2m), limit_ns);
       }
       break;
     }

@@ -246,8 +246,9 @@ int copy_descriptors(Session& session, uint64_t handle, const void* buffer, uint
   uint64_t known_begin = 0;
   uint64_t known_end = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    if (i % kBetweenLooks == 0 && session.abandoned())
+    if (i % kBetweenLooks == 0 && session.abandoned()) {
       return session.give_up("a copy of descriptors");
+    }
     const uint64_t address = descriptors[i].address;
     if (!nd_chip_is_host(&device.layout(), address) ||
         (address >= known_begin && address < known_end)) {

@@ -75,7 +75,7 @@ TEST_F(UdmaLate, NothingIsWrittenForACopyThatItsDriverHasGivenUp) {
     said.clear();
     Sleeper sleeper(4);
     m.engine.set_listener(&sleeper);
-    m.engine.set_patience({.descriptor_ns = 1 * kMs, .answer_ns = 300 * kMs});
+    m.bus.set_patience({.descriptor_ns = 1 * kMs, .answer_ns = 300 * kMs});
     m.init(kQueue, 64);
     copy(8, in_order);
     for (uint32_t at = 4; at < 8; ++at) EXPECT_FALSE(written(at)) << at;
@@ -110,7 +110,7 @@ TEST_F(UdmaLate, ACopyToTheDeviceIsRefusedAsWellAndSaid) {
   m.host.add(0x800000, kBytes);
   Sleeper sleeper(0);
   m.engine.set_listener(&sleeper);
-  m.engine.set_patience({.descriptor_ns = 100 * kMs});
+  m.bus.set_patience({.descriptor_ns = 100 * kMs});
   m.copy(0, NEURON_V2_HOST_BASE + 0x800000, 0x2000000, kBytes);
   std::fill_n(m.memory(0x2000000, kBytes), kBytes, kFreed);
   m.ring(kQueue, 1, 1);
@@ -123,7 +123,7 @@ TEST_F(UdmaLate, ACopyToTheDeviceIsRefusedAsWellAndSaid) {
 TEST_F(UdmaLate, ACopyWhoseDriverStillWaitsIsMadeHoweverLateItIs) {
   Sleeper sleeper(4);
   m.engine.set_listener(&sleeper);
-  m.engine.set_patience({.descriptor_ns = 10'000 * kMs, .answer_ns = 0});
+  m.bus.set_patience({.descriptor_ns = 10'000 * kMs, .answer_ns = 0});
   copy(8, true);
   EXPECT_TRUE(written(7));
   EXPECT_TRUE(said.empty());
@@ -140,7 +140,7 @@ TEST_F(UdmaLate, WhereNoDriverGivesUpNothingIsTooLate) {
 
 TEST_F(UdmaLate, AQueueThatWasHeldUpCountsFromWhenItWasLetGo) {
   m.engine.set_listener(nullptr);
-  m.engine.set_patience({.descriptor_ns = 50 * kMs});
+  m.bus.set_patience({.descriptor_ns = 50 * kMs});
   m.set(kQueue, true, NEURON_UDMAQ_CFG, NEURON_UDMAQ_CFG_RESET);
   copy(8, true);
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
