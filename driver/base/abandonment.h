@@ -26,7 +26,14 @@ class Abandonment {
   Abandonment& operator=(const Abandonment&) = delete;
 
   // Relaxed: the flag orders nothing, it only has to be seen soon.
-  static bool seen() { return flag_ != nullptr && flag_->load(std::memory_order_relaxed); }
+  static bool seen() {
+    if (observer_ != nullptr) [[unlikely]] {
+      observer_();
+    }
+    return flag_ != nullptr && flag_->load(std::memory_order_relaxed);
+  }
+  // For tests: `observer` is called at each look of this thread, or nothing is (null).
+  static void observe(void (*observer)()) { observer_ = observer; }
   // Throws Abandoned if it is.
   static void look() {
     if (seen()) [[unlikely]] {
@@ -42,6 +49,8 @@ class Abandonment {
 
  private:
   static inline constinit thread_local const std::atomic<bool>* flag_ = nullptr;
+  using Observer = void (*)();
+  static inline constinit thread_local Observer observer_ = nullptr;
   const std::atomic<bool>* const outer_;
 };
 

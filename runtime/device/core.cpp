@@ -123,15 +123,22 @@ Result<void> Core::halt() {
   const uint64_t command = place_.window_bar0() + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND;
   const uint32_t cc_cores = ((1u << place_.chip->cc_cores) - 1) << kFirstCcCore;
   if (collectives.load(std::memory_order_relaxed) != CollectivesState::kClean) {
-    return device_.write_register(command,
-                                  NEURON_CMD_RESET | kAllEngines << kFirstEngine | cc_cores);
+    NEURON_CHECK(
+        device_.write_register(command, NEURON_CMD_RESET | kAllEngines << kFirstEngine | cc_cores));
+  } else {
+    // Resetting all engines in one command would reset the core, and with it the credits that other
+    // ranks have already given.
+    constexpr uint32_t kSp = 1u << NEURON_ENGINE_SP;
+    NEURON_CHECK(device_.write_register(
+        command, NEURON_CMD_RESET | (kAllEngines & ~kSp) << kFirstEngine | cc_cores));
+    NEURON_CHECK(device_.write_register(command, NEURON_CMD_RESET | kSp << kFirstEngine));
   }
-  // Resetting all engines in one command would reset the core, and with it the credits that other
-  // ranks have already given.
-  constexpr uint32_t kSp = 1u << NEURON_ENGINE_SP;
-  NEURON_CHECK(device_.write_register(
-      command, NEURON_CMD_RESET | (kAllEngines & ~kSp) << kFirstEngine | cc_cores));
-  return device_.write_register(command, NEURON_CMD_RESET | kSp << kFirstEngine);
+  // Writes to a PCI device are posted: they may still be on their way when the call that made them
+  // has returned, and callers free what the engines used. A read of the device never overtakes
+  // them, so once it is answered the engines have stopped. What it reads says nothing.
+  NEURON_CHECK(
+      device_.read_register(place_.window_bar0() + NEURON_CORE_CONTROL + NEURON_CORE_STATUS));
+  return {};
 }
 
 void Core::lose_collectives() {

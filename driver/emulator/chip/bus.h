@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "driver/emulator/chip/chip_layout.h"
+#include "driver/emulator/chip/driver_patience.h"
 #include "driver/emulator/chip/host_memory.h"
 #include "driver/emulator/chip/host_writes.h"
 #include "hw/fault.h"
@@ -88,6 +89,10 @@ class Bus {
   // Where writes into the host's memory are recorded; null: nowhere. Before any access.
   void set_host_writes(HostWrites* writes) { host_writes_ = writes; }
   HostWrites* host_writes() const { return host_writes_; }
+  // How long the host's driver waits for its own copies, on the engines that are the host's: what
+  // comes later is refused, as by an engine that hung. Before any access.
+  void set_patience(const DriverPatience& patience) { patience_ = patience; }
+  const DriverPatience& patience() const { return patience_; }
   // By whoever has written through a pointer of direct() or memory(). `write` has the device
   // address.
   void wrote(HostWrite write, uint64_t doorbell_ns = 0) const {
@@ -157,6 +162,7 @@ class Bus {
   std::array<HostMemory*, 2> host_memory_ = {&HostMemory::none(), &HostMemory::none()};  // by Reach
   BusTarget* window_of_all_ = nullptr;
   HostWrites* host_writes_ = nullptr;
+  DriverPatience patience_;
   std::array<Region, kRegions> regions_{};
   std::vector<std::vector<const Range*>> tables_;
 };

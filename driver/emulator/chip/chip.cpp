@@ -208,6 +208,7 @@ bool EmulatedChip::build(std::string& error) {
   faults_.describe_chip(static_cast<int>(config_.index), std::move(stacks), hbm_->stack_bytes());
   bus_.attach(layout_.host_base, layout_.host_bytes, &host_, "host memory");
   bus_.set_host_writes(config_.host_writes);
+  bus_.set_patience(config_.patience);
   bus_.set_host(host_.memory(), all_host_.memory(), all_host_);
   // Notification blocks exist for all cores: the driver may set up what a fused one would use.
   for (unsigned i = 0; i < layout_.cores; ++i) {

@@ -20,6 +20,7 @@
 
 #include "driver/emulator/chip/bus.h"
 #include "driver/emulator/chip/core.h"
+#include "driver/emulator/chip/driver_patience.h"
 #include "driver/emulator/chip/host_memory.h"
 
 namespace neuron::chip {
@@ -45,6 +46,8 @@ struct ChipConfig {
   HostMemory* clients_memory = nullptr;
   // Where the chip records what it writes into the host's memory, or null. Outlives the chip.
   HostWrites* host_writes = nullptr;
+  // What the queues of the host's own engines are too late for is refused.
+  DriverPatience patience;
   // Links to other chips, in which this is node `index`; null: a chip alone. Outlives the chip.
   Fabric* fabric = nullptr;
 };

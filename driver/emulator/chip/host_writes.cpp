@@ -18,6 +18,8 @@ const char* name_of(HostWriteKind kind) {
       return "word";
     case HostWriteKind::kCompute:
       return "compute";
+    case HostWriteKind::kRefused:
+      return "refused, too late";
     case HostWriteKind::kStore:
       return "store";
     case HostWriteKind::kNotification:
@@ -32,7 +34,7 @@ const char* name_of(HostWriteKind kind) {
   return "?";
 }
 
-bool of_queue(HostWriteKind kind) { return kind <= HostWriteKind::kCompute; }
+bool of_queue(HostWriteKind kind) { return kind <= HostWriteKind::kRefused; }
 
 }  // namespace
 

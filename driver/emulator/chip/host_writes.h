@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ enum class HostWriteKind : uint8_t {
   kCopy,          // of a DMA queue
   kWord,          // of a DMA queue: a completion marker or a counter
   kCompute,       // result of a compute packet
+  kRefused,       // of a DMA queue, too late for its driver: nothing was written
   kStore,         // by an engine, or by DMA in pieces
   kNotification,  // an entry of a notification queue
   kCompletion,    // a completion record
@@ -49,6 +51,12 @@ class HostWrites {
   HostWrites() : entries_(new Entry[kEntries]) {}
   // Fills in the time; `doorbell_ns` is of now_ns(), or 0.
   void record(HostWrite write, uint64_t doorbell_ns = 0);
+  // Who is told of what was refused, a sentence each, by the thread that refuses it. Before any
+  // write.
+  void set_log(std::function<void(const std::string&)> log) { log_ = std::move(log); }
+  void complain(const std::string& sentence) const {
+    if (log_) log_(sentence);
+  }
   // At most `most` of them, the oldest first.
   std::vector<HostWrite> last(size_t most = kEntries) const;
   static uint64_t now_ns();
@@ -60,6 +68,7 @@ class HostWrites {
     std::array<std::atomic<uint64_t>, 6> words = {};
   };
 
+  std::function<void(const std::string&)> log_;
   std::atomic<uint64_t> next_ = 0;
   const std::unique_ptr<Entry[]> entries_;
 };

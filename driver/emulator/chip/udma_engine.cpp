@@ -121,6 +121,7 @@ void UdmaEngine::write_ring(unsigned queue, bool s2m, unsigned reg, uint32_t val
         ring.cfg = value;
         resumed = !before && ring.enabled();
         stopped = before && !ring.enabled();
+        if (resumed) q.note_doorbell(bus_);
         publish_work(queue);
         break;
       }
@@ -187,9 +188,7 @@ void UdmaEngine::ring_doorbell(unsigned queue, bool s2m, uint32_t count, const A
         ring.rung_epoch = start_epoch_.load(std::memory_order_relaxed);
       }
       ring.push(count);
-      if (bus_.host_writes() != nullptr) {
-        q.doorbell_ns.store(HostWrites::now_ns(), std::memory_order_relaxed);
-      }
+      q.note_doorbell(bus_);
       publish_work(queue);
     }
     if (fault.rule[0] != '\0') {
@@ -237,7 +236,10 @@ void UdmaEngine::change_state(bool s2m, uint32_t value, const Access& access) {
   for (unsigned queue = 0; queue < NEURON_DMA_QUEUES; ++queue) {
     {
       const std::lock_guard guard(queues_[queue].registers);
-      if (state == NEURON_UDMA_STATE_NORMAL) queues_[queue].rings[s2m].aborted = false;
+      if (state == NEURON_UDMA_STATE_NORMAL) {
+        queues_[queue].rings[s2m].aborted = false;
+        queues_[queue].note_doorbell(bus_);
+      }
       publish_work(queue);
     }
     if (state != NEURON_UDMA_STATE_NORMAL) await_run(queue, access);
@@ -297,7 +299,7 @@ void UdmaEngine::report(DmaFault& fault, unsigned queue, const Access& access) {
     info = {static_cast<uint32_t>(fault.address), static_cast<uint32_t>(fault.address >> 32),
             fault.link};
   }
-  errors_.post_error(fault.code, mover(queue, access), info);
+  if (!fault.late) errors_.post_error(fault.code, mover(queue, access), info);
   if (listener_ != nullptr) listener_->dma_faulted(fault, access);
 }
 

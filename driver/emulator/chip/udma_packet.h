@@ -26,6 +26,7 @@ struct DmaFault {
   uint8_t engine = 0;  // of the chip, 0..33
   uint8_t queue = 0;
   bool s2m = false;       // which ring
+  bool late = false;      // refused for its age: not even a notification is written
   uint32_t index = 0;     // descriptor in that ring
   uint64_t address = 0;   // the address that was refused, or the ring's
   uint32_t link = 0;      // LINK: routing id

@@ -59,8 +59,15 @@ struct UdmaEngine::Queue {
   mutable std::mutex running;
   std::atomic<uint64_t> random_position = 0;  // words that stochastic rounding has drawn
   std::atomic<uint32_t> generation = 0;
-  std::atomic<uint64_t> doorbell_ns = 0;  // the last, of HostWrites::now_ns(); 0: not recorded
-  Ring rings[2];                          // M2S, S2M
+  // When the queue was last told to work, of HostWrites::now_ns(); 0: not recorded.
+  std::atomic<uint64_t> doorbell_ns = 0;
+  Ring rings[2];  // M2S, S2M
+
+  // A doorbell, or what lets a queue go on that was held up.
+  void note_doorbell(const Bus& bus) {
+    if (bus.host_writes() == nullptr && bus.patience().descriptor_ns == 0) return;
+    doorbell_ns.store(HostWrites::now_ns(), std::memory_order_relaxed);
+  }
 };
 
 }  // namespace neuron::chip

@@ -11,6 +11,8 @@
 // goes in strides of less than a millisecond. Between two strides it looks whether it is still
 // wanted, and what it has looked up before is looked up again.
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <vector>
 
 #include "driver/base/abandonment.h"
@@ -66,6 +68,37 @@ struct Recorded {
     bus.wrote(write, doorbell_ns);
   }
 };
+
+// Refuses a packet that the driver has given up after `limit_ns`. The indexes are those of its
+// first descriptors.
+DmaFault refuse_late(Recorded wrote, const Packet& packet, uint32_t m2s, uint32_t s2m,
+                     uint64_t limit_ns) {
+  const Bus& bus = wrote.bus;
+  const uint64_t to = packet.s2m[0].address;
+  const uint32_t bytes = packet.result_bytes();
+  DmaFault fault;
+  fault.code = NEURON_FAULT_DMA_ENGINE;
+  fault.late = true;
+  fault.index = m2s;
+  fault.address = packet.m2s[0].address;
+  fault.rule = "the descriptor is older than its driver waits for it";
+  if (bus.host_writes() == nullptr) return fault;
+  wrote(to, bytes, HostWriteKind::kRefused, s2m);
+  const bool host = bus.layout().is_host(to);
+  char text[512];
+  std::snprintf(text, sizeof text,
+                "DMA engine %u queue %u, S2M descriptor %" PRIu32 ": %" PRIu32
+                " bytes were to be written to 0x%" PRIx64 " of %s %" PRIu64
+                " ms behind their doorbell, and the driver waits for at most %" PRIu64
+                " ms; nothing was written, because the memory may be somebody else's by now, and "
+                "the queue was stopped. This process was kept from running: see whether it was "
+                "stopped, or its host has too few processors or too little memory",
+                wrote.write.engine, wrote.write.queue, s2m, bytes,
+                host ? to - bus.layout().host_base : to, host ? "the host's memory" : "the device",
+                (HostWrites::now_ns() - wrote.doorbell_ns) / 1'000'000, limit_ns / 1'000'000);
+  bus.host_writes()->complain(text);
+  return fault;
+}
 
 Moved move_piece(const Bus& bus, uint64_t from, uint64_t to, uint32_t bytes, const Access& access,
                  Recorded& wrote, uint32_t descriptor) {
@@ -181,12 +214,18 @@ bool moves_memory(const Packet& packet, const ChipLayout& layout) {
          !layout.is_register(packet.m2s[0].address);
 }
 
-// Bytes of a stride, and its effort: a packet costs 1, and 1 for each 4 KiB of it.
+// Bytes of a stride, and its effort: a packet costs 1, 1 for each 4 KiB of it, and 1 for each two
+// descriptors behind the first of both rings. Computing takes several times as long as copying.
 constexpr uint64_t kStrideBytes = uint64_t{1} << 20;
 constexpr uint64_t kStrideEffort = 512;
 uint64_t effort_of(const Packet& packet) {
-  return 1 + (std::max(packet.bytes, packet.result_bytes()) >> 12);
+  const uint64_t pieces = std::max(packet.bytes, packet.result_bytes()) >> 12;
+  const uint64_t descriptors = (packet.m2s_count + packet.s2m_count) / 2;
+  return std::max<uint64_t>(descriptors, 1) + (packet.computes ? 4 * pieces : pieces);
 }
+
+// Descriptors that are looked at between two looks at whether anybody still wants to know.
+constexpr uint32_t kLookedAt = 4096;
 
 enum class Copied : uint8_t { kAll, kNotInOnePiece, kGivenUp };
 
@@ -266,14 +305,23 @@ std::optional<uint32_t> UdmaEngine::pending_write(unsigned queue, uint64_t addre
   RingView s2m;
   uint32_t generation = 0;
   if (!snapshot(queue, m2s, s2m, generation)) return std::nullopt;
-  const Transfer transfer(bus_.host_memory(m2s.reach));
+  Transfer transfer(bus_.host_memory(m2s.reach));
   m2s.look_up(bus_);
   s2m.look_up(bus_);
   Packet packet;
   DmaFault fault;
+  uint32_t looked_at = 0;  // descriptors of this stride
   // bounded: each pass takes a packet of those that the snapshot has.
   for (Position at;; at.pass(packet)) {
+    if (looked_at >= kLookedAt) {
+      looked_at = 0;
+      if (base::Abandonment::seen()) return std::nullopt;
+      transfer.renew();
+      m2s.look_up(bus_);
+      s2m.look_up(bus_);
+    }
     if (parse_packet(bus_, m2s, at.m2s, s2m, at.s2m, packet, fault) != Parse::kComplete) break;
+    looked_at += packet.m2s_count + packet.s2m_count;
     uint64_t left = packet.result_bytes();
     for (uint32_t d = 0; d < packet.s2m_count; ++d) {
       const uint64_t bytes = std::min<uint64_t>(packet.s2m[d].bytes(), left);
@@ -376,6 +424,14 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
   const auto wanted = [&] {
     return q.generation.load(std::memory_order_relaxed) == generation && has_work(queue);
   };
+  const bool hosts = index_ >= bus_.layout().first_host_engine;
+  const uint64_t limit_ns =
+      hosts && wrote.doorbell_ns != 0 ? bus_.patience().limit_ns(m2s.available) : 0;
+  // Looked at in front of each packet and of each stride of a piece: a process that is stopped in
+  // the middle of one writes no more than the rest of it.
+  const auto late = [&] {
+    return limit_ns != 0 && HostWrites::now_ns() - wrote.doorbell_ns > limit_ns;
+  };
   // Ends a stride. False: the run is not wanted any more.
   const auto next_stride = [&] {
     effort = 0;
@@ -386,6 +442,7 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
   };
   const auto copy_piece = [&] {
     for (uint64_t at = 0;;) {  // bounded: by the bytes of the piece
+      if (late()) return Copied::kGivenUp;
       // All of it first: it is copied only where it lies in one piece.
       const uint64_t bytes = at == 0 ? piece.bytes : std::min(piece.bytes - at, kStrideBytes);
       std::byte* to = bus_.memory(piece.to + at, bytes, mover.reach);
@@ -416,6 +473,13 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
   };
 
   for (;;) {  // bounded: `packets`, and what the ring holds
+    if (late() && wanted()) [[unlikely]] {
+      // The first packet that has not been moved, whether it has been collected or not.
+      if (parse_packet(bus_, m2s, done.m2s, s2m, done.s2m, packet, fault) == Parse::kComplete) {
+        fault = refuse_late(wrote, packet, m2s.at(done.m2s), s2m.at(done.s2m), limit_ns);
+      }
+      break;
+    }
     if (given_up || !wanted()) break;
     if (effort >= kStrideEffort && !next_stride()) break;
     Parse parsed = read.packets == packets

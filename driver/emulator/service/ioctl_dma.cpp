@@ -227,6 +227,9 @@ int queue_get_state(Session& session, neuron_ioctl_dma_queue_get_state& request)
   return 0;
 }
 
+// Descriptors that are checked at once: each may look through the memory of every device.
+constexpr uint32_t kBetweenLooks = 128;
+
 int copy_descriptors(Session& session, uint64_t handle, const void* buffer, uint32_t count,
                      uint64_t offset, uint32_t type) {
   Device& device = session.device();
@@ -248,7 +251,9 @@ int copy_descriptors(Session& session, uint64_t handle, const void* buffer, uint
   uint64_t known_begin = 0;
   uint64_t known_end = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    if (i % 1024 == 0 && session.abandoned()) return session.give_up("a copy of descriptors");
+    if (i % kBetweenLooks == 0 && session.abandoned()) {
+      return session.give_up("a copy of descriptors");
+    }
     const uint64_t address = descriptors[i].address;
     if (!nd_chip_is_host(&device.layout(), address) ||
         (address >= known_begin && address < known_end)) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "driver/base/abandonment.h"
 #include "driver/emulator/neuroncore/dma/dma_packets.h"
 #include "driver/emulator/neuroncore/engines/operand_view.h"
 #include "hw/udma.h"
@@ -36,10 +37,12 @@ int64_t offset_of(const isa::Operand& operand, unsigned bytes, uint64_t element)
 template <class Run>
 void for_runs(const isa::Operand& operand, unsigned bytes, Run&& run) {
   const uint64_t n = operand.elements();
+  uint32_t steps = 0;
   uint64_t begin = 0;
   int64_t begin_at = 0;
   int64_t next_at = 0;
   for (uint64_t element = 0; element <= n; ++element) {
+    base::Abandonment::look_now_and_then(steps);
     const int64_t at = offset_of(operand, bytes, element);
     if (element == 0) begin_at = at;
     if (element == n || (element != 0 && at != next_at)) {

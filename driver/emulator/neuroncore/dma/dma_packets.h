@@ -8,6 +8,7 @@
 
 #include <span>
 
+#include "driver/base/abandonment.h"
 #include "driver/emulator/neuroncore/dma/dma_plan.h"
 
 namespace neuron::core {
@@ -34,7 +35,10 @@ struct PlanBuilder {
   PlanLane& lane_of(uint64_t row) { return plan.lane(engines[row % engine_count]); }
   // Adds the next row, of `elements` elements that are contiguous on both sides.
   void row(uint64_t from, uint64_t to, uint64_t elements);
-  void skip() { ++rows; }
+  void skip() {
+    base::Abandonment::look();
+    ++rows;
+  }
   // Adds the next block of a transpose, given by the addresses of its rows and columns, at most 64
   // of each.
   void block(std::span<const uint64_t> from_rows, std::span<const uint64_t> to_columns);

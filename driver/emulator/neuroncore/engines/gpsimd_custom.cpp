@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "driver/base/abandonment.h"
@@ -14,8 +16,10 @@
 namespace neuron::core {
 namespace {
 
+constexpr size_t kBetweenLooks = size_t{1} << 16;  // values of a sum
+
 void store_row(UnitContext& context, const OperandView& dst, const isa::Operand& operand,
-               unsigned part, const std::vector<float>& values) {
+               unsigned part, std::span<const float> values) {
   for (size_t first = 0; first < values.size(); first += kPiece) {
     const size_t n = std::min(kPiece, values.size() - first);
     store_block(context, dst, operand, {part, 1, first, n}, values.data() + first);
@@ -25,15 +29,21 @@ void store_row(UnitContext& context, const OperandView& dst, const isa::Operand&
 void partition_all_reduce(UnitContext& context, const isa::Instruction& i) {
   const OperandView dst(context.memory, i.dst);
   const OperandView source(context.memory, i.src0);
-  std::vector<float> sum(source.elements());
-  std::vector<float> next(source.elements());
-  source.load(0, 0, sum.size(), sum.data());
+  // Not cleared: megabytes are touched by what is loaded, which looks whether anybody still waits.
+  const size_t n = source.elements();
+  const auto sum = std::make_unique_for_overwrite<float[]>(n);
+  const auto next = std::make_unique_for_overwrite<float[]>(n);
+  source.load(0, 0, n, sum.get());
   for (unsigned p = 1; p < source.partitions(); ++p) {
-    source.load(p, 0, next.size(), next.data());
-    numerics::alu(NEURON_ALU_ADD, sum.data(), next.data(), sum.data(), sum.size(),
-                  context.subnormals);
+    source.load(p, 0, n, next.get());
+    for (size_t first = 0; first < n; first += kBetweenLooks) {
+      base::Abandonment::look();
+      float* const of_sum = sum.get() + first;
+      numerics::alu(NEURON_ALU_ADD, of_sum, next.get() + first, of_sum,
+                    std::min(kBetweenLooks, n - first), context.subnormals);
+    }
   }
-  for (unsigned p = 0; p < dst.partitions(); ++p) store_row(context, dst, i.dst, p, sum);
+  for (unsigned p = 0; p < dst.partitions(); ++p) store_row(context, dst, i.dst, p, {sum.get(), n});
 }
 
 void sort_rows(UnitContext& context, const isa::Instruction& i) {
@@ -57,11 +67,13 @@ void histogram(UnitContext& context, const isa::Instruction& i) {
   const OperandView source(context.memory, i.src0);
   std::vector<float> row(source.elements());
   std::vector<float> counts(dst.elements());
+  uint32_t steps = 0;
   const auto bins = static_cast<float>(counts.size());
   for (unsigned p = 0; p < dst.partitions(); ++p) {
     std::fill(counts.begin(), counts.end(), 0.0f);
     source.load(p, 0, row.size(), row.data());
     for (const float value : row) {
+      base::Abandonment::look_now_and_then(steps);
       if (value >= 0.0f && value < bins) counts[static_cast<size_t>(value)] += 1.0f;
     }
     store_row(context, dst, i.dst, p, counts);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/neuroncore/group/control_flow.h"
 
+#include "driver/base/abandonment.h"
 #include "driver/emulator/chip/fabric.h"
 #include "driver/emulator/neuroncore/engines/integer_alu.h"
 
@@ -89,7 +90,9 @@ Fault ControlFlow::store_words(Issue& issue, uint32_t value) {
   const uint64_t set_alias = state_.window + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_SET;
   uint64_t address = body.addr;
   strict_.release_memory(issue.s, issue.now);
+  uint32_t steps = 0;
   for (uint32_t n = 0; n < body.count; ++n, address += static_cast<int64_t>(body.stride)) {
+    base::Abandonment::look_now_and_then(steps);
     // Most of the stores of a launch set own semaphores to the value that they already have.
     if (address - set_alias < 4 * NEURON_SEMAPHORES && address % 4 == 0 &&
         state_.semaphores.semaphore(static_cast<unsigned>((address - set_alias) / 4)) == value) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "driver/base/abandonment.h"
 #include "driver/isa/opcode_table.h"
 #include "hw/address_map.h"
 
@@ -116,7 +117,9 @@ uint32_t Sequencer::innermost_loop(chip::Bus& bus, uint32_t target, CachedInstru
     loops_epoch_ = epoch_;
   }
   // A loop body that holds the target begins before it.
+  uint32_t steps = 0;
   for (; loops_known_ < target; ++loops_known_) {
+    base::Abandonment::look_now_and_then(steps);
     const std::byte* code = code_at(bus, loops_known_);
     uint32_t head = NEURON_OP_NOP;
     uint32_t length = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "driver/base/abandonment.h"
 namespace neuron::core {
 namespace {
 
@@ -63,8 +64,9 @@ std::span<const StrictSegment> StrictFootprint::of(const isa::Operand& operand) 
   }
   Known& known = known_[hash >> 56];
   if (known.shape == shape) return known.segments;
-  known.shape = shape;
+  known.shape = Shape{};  // a drawing that is given up is of nothing
   draw(operand, known.segments);
+  known.shape = shape;
   return known.segments;
 }
 
@@ -82,8 +84,20 @@ void StrictFootprint::mark(uint64_t first, uint64_t bytes) {
   }
 }
 
+<<<<<<< HEAD
 void StrictFootprint::begin_map() {
   if (map_.empty()) map_.resize(kMapWords);
+=======
+void StrictFootprint::draw(const isa::Operand& operand, std::vector<StrictSegment>& segments) {
+  // Empty but for what a drawing left that was given up.
+  if (map_.empty()) {
+    map_.resize(kMapWords);
+  } else if (given_up_) {
+    std::fill(map_.begin(), map_.end(), 0);
+  }
+  given_up_ = true;
+  uint32_t steps = 0;
+>>>>>>> latewrites
   lowest_ = kMapWords - 1;
   highest_ = 0;
 }
@@ -113,11 +127,13 @@ void StrictFootprint::draw(const isa::Operand& operand, std::vector<StrictSegmen
       for (int64_t c = 0; c < dims[1].size; ++c) {
         const int64_t at =
             int64_t{operand.base} + a * dims[3].step + b * dims[2].step + c * dims[1].step;
+        base::Abandonment::look_now_and_then(steps);
         if (runs) {
           mark(static_cast<uint64_t>(at), static_cast<uint64_t>(dims[0].size * bytes));
           continue;
         }
         for (int64_t d = 0; d < dims[0].size; ++d) {
+          base::Abandonment::look_now_and_then(steps);
           mark(static_cast<uint64_t>(at + d * dims[0].step), static_cast<uint64_t>(bytes));
         }
       }
@@ -140,6 +156,7 @@ void StrictFootprint::end_map(unsigned space, std::vector<StrictSegment>& segmen
       segments.push_back({static_cast<uint16_t>(base + word), 1, mask});
     }
   }
+  given_up_ = false;
 }
 
 }  // namespace neuron::core

@@ -52,6 +52,7 @@ class StrictFootprint {
   std::vector<StrictSegment> scattered_;
   std::vector<uint64_t> map_;
   unsigned lowest_ = 0, highest_ = 0;  // words of the map that are set
+  bool given_up_ = false;              // the map has words of a drawing that was given up
 };
 
 }  // namespace neuron::core

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "driver/base/abandonment.h"
+
 namespace neuron::core {
 namespace {
 
@@ -170,6 +172,7 @@ bool StrictShadow::run(Pass& pass, std::span<const StrictSegment> segments) {
       continue;
     }
     for (unsigned low = pass.first; low < pass.end;) {
+      base::Abandonment::look();
       const unsigned high = std::min(pass.end, (low / kQuadrant + 1) * kQuadrant);
       if (!run_quadrant(pass, segment, low, high)) return false;
       low = high;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "driver/base/abandonment.h"
 #include "driver/emulator/neuroncore/strict/strict_shadow.h"
 
 namespace neuron::core {
@@ -21,6 +22,7 @@ bool StrictShadow::written_by_pe(unsigned first, unsigned end,
                                  std::span<const StrictSegment> segments,
                                  StrictConflict& conflict) {
   for (const StrictSegment& segment : segments) {
+    base::Abandonment::look();
     uint32_t good = kNone;  // the last state found to be written by the PE
     std::array<uint32_t, kQuadrants> known;
     known.fill(kNone);
@@ -83,7 +85,9 @@ bool StrictShadow::nearest(const StrictConflict& from, StrictConflict& found) co
   };
   const int at = static_cast<int>(from.column * kCellBytes + from.byte);
   const int reach = static_cast<int>((high - low) * kCellBytes);
+  uint32_t steps = 0;
   for (int distance = 1; distance < reach; ++distance) {
+    base::Abandonment::look_now_and_then(steps);
     for (const int byte : {at - distance, at + distance}) {
       if (byte < static_cast<int>(low * kCellBytes) ||
           byte >= static_cast<int>(high * kCellBytes)) {

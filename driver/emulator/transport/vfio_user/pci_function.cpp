@@ -25,6 +25,20 @@ constexpr uint64_t kConfigurationBytes = 0xF000;
 constexpr uint32_t kQuickDescriptors = 1024;
 constexpr uint64_t kFirstSerial = 0x1000;
 
+// QEMU waits so long for an answer (x-msg-timeout) before it lets the guest go on without it.
+constexpr uint64_t kAnswerNs = 5'000'000'000;
+// By how much drivers multiply their patience for chips that say they are emulated (240) or
+// simulated (255).
+constexpr uint64_t kEmulatorPatience = 100'000;
+constexpr uint64_t kSimulatorPatience = 10'000;
+
+chip::DriverPatience patience_of(const PciLayout& layout) {
+  const uint64_t factor = layout.revision == NEURON_PCI_REVISION_EMULATOR ? kEmulatorPatience
+                          : layout.revision == NEURON_PCI_REVISION_QEMU   ? kSimulatorPatience
+                                                                          : 1;
+  return {layout.descriptor_ms * 1'000'000 * factor, kAnswerNs, kQuickDescriptors};
+}
+
 // A client holds this file too; if it could be shortened, our own accesses would fault.
 void seal_size(int file) {
   (void)fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
@@ -61,6 +75,10 @@ std::unique_ptr<PciFunction> PciFunction::create(unsigned index, const VfioUserO
             std::strerror(errno) + "; raise the limit of address space (ulimit -v)";
     return nullptr;
   }
+  if (options.log) {
+    function->host_writes_.set_log([log = options.log, name = "nd" + std::to_string(index) + ": "](
+                                       const std::string& sentence) { log(name + sentence); });
+  }
   function->config_ = std::make_unique<PciConfigSpace>(function->layout_);
   return function->build(error) ? std::move(function) : nullptr;
 }
@@ -77,6 +95,7 @@ bool PciFunction::build(std::string& error) {
   config.hbm_count = layout_.stacks;
   config.workers = options_.workers;
   config.host_writes = &host_writes_;
+  config.patience = patience_of(layout_);
   std::unique_ptr<chip::Chip> chip = core::create_chip(config, *memory_, error);
   if (chip == nullptr) return false;
   seal_size(chip->hbm().fd());

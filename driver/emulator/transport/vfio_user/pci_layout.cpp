@@ -29,6 +29,7 @@ void describe_v2(PciLayout& layout) {
   layout.firmware_trigger = NEURON_V2_MISC_RAM + NEURON_FW_TRIGGER;
   layout.firmware_version = NEURON_V2_MISC_RAM + NEURON_FW_API_VERSION;
   layout.cores = NEURON_V2_CORES;
+  layout.descriptor_ms = 40;
   for (unsigned i = 0; i < layout.cores; ++i) {
     const uint64_t window = NEURON_V2_CORE_WINDOW(i);
     layout.core_windows.push_back({window, NEURON_V2_BAR0_DEVICE_BASE + window});
@@ -50,6 +51,7 @@ void describe_two_dies(PciLayout& layout, uint64_t stack_bytes) {
   layout.firmware_trigger = NEURON_V3_MISC_RAM + NEURON_FW_TRIGGER;
   layout.firmware_version = NEURON_V3_MISC_RAM + NEURON_FW_API_VERSION;
   layout.cores = NEURON_V3_CORES;
+  layout.descriptor_ms = 80;
   for (uint64_t i = 0; i < layout.cores; ++i) {
     layout.core_windows.push_back({NEURON_V3_CORE_WINDOW(i), NEURON_V3_CORE_DEVICE(i)});
   }

@@ -23,6 +23,7 @@ struct PciLayout {
   uint64_t stack_distance = 0;            // from one stack to the next in the memory BAR
   std::vector<uint64_t> stack_addresses;  // on the chip's bus
   unsigned cores = 0;
+  unsigned descriptor_ms = 0;  // how long drivers wait for a descriptor of a copy of their own
   struct Window {
     uint64_t offset;   // in the register BAR
     uint64_t address;  // on the chip's bus

@@ -120,6 +120,25 @@ TEST(Core, HaltsInTwoStepsWhileOtherRanksCreditsAreThere) {
   EXPECT_EQ(machine.state.written.size(), 1u);
 }
 
+// A write to a PCI device may still be on its way when its call has returned; a read pushes it.
+TEST(Core, HasHaltedWhenARegisterWasReadBehindTheLastReset) {
+  FakeMachine machine;
+  const auto core = machine.core();
+  const uint64_t status = core->place().window_bar0() + NEURON_CORE_CONTROL + NEURON_CORE_STATUS;
+  for (const auto state : {CollectivesState::kClean, CollectivesState::kLost}) {
+    core->collectives = state;
+    std::vector<std::pair<char, uint64_t>> accesses;
+    machine.state.on_write = [&](uint64_t offset, uint32_t) { accesses.emplace_back('w', offset); };
+    machine.state.on_read = [&](uint64_t offset) { accesses.emplace_back('r', offset); };
+    ASSERT_TRUE(core->halt());
+    machine.state.on_write = nullptr;
+    machine.state.on_read = nullptr;
+    ASSERT_GE(accesses.size(), 2u);
+    EXPECT_EQ(accesses.end()[-2], std::pair('w', command_of(*core)));
+    EXPECT_EQ(accesses.back(), std::pair('r', status));
+  }
+}
+
 TEST(Core, ForgetsCollectivesOnlyIfItEverHadSome) {
   FakeMachine machine;
   const auto core = machine.core();

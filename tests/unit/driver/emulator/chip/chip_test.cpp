@@ -264,6 +264,26 @@ TEST_P(ChipTest, CopiesFromHostToHbmThroughItsHostEngine) {
   EXPECT_EQ(std::memcmp(memory, chip->hbm().direct(map.second_hbm + 0x5000000, 0x1000), 0x1000), 0);
 }
 
+// Of rings of clients nobody knows how long whoever rang waits.
+TEST_P(ChipTest, RefusesWhatComesTooLateOnTheHostsOwnEnginesAlone) {
+  chip.reset();
+  ChipConfig config;
+  config.patience = {.descriptor_ns = 1};  // nothing is as quick as that
+  build(config);
+  watch_errors();
+  std::byte* memory = host.add(0x4000, 0x1000);
+  *chip->hbm().direct(0x5000000, 1) = std::byte{7};
+  copy(map.first_host_engine + 1, 0x5000000, map.host + 0x4000, 0x1000);
+  EXPECT_EQ(*memory, std::byte{0});
+  const uint64_t state = map.udma(map.first_host_engine + 1) + NEURON_UDMA_STATE;
+  EXPECT_EQ(read(state), static_cast<uint32_t>(NEURON_UDMA_STATE_ABORT));
+  for (unsigned core = 0; core < map.cores; ++core) {
+    EXPECT_EQ(errors(core), 0u) << "a notification would be written too late as well";
+  }
+  copy(1, 0x5000000, map.host + 0x4000, 0x1000);
+  EXPECT_EQ(*memory, std::byte{7});
+}
+
 TEST_P(ChipTest, ReadsAllOnesWhereNothingIsAndNotifies) {
   watch_errors();
   EXPECT_EQ(read(map.hole), 0xFFFFFFFFu);

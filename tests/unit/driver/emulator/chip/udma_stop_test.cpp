@@ -8,6 +8,7 @@
 #include <random>
 #include <thread>
 
+#include "driver/base/abandonment.h"
 #include "tests/unit/driver/emulator/chip/machine.h"
 
 namespace neuron::chip {
@@ -98,6 +99,81 @@ TEST(UdmaStop, NothingIsWrittenBehindARegisterWriteThatStopsAQueue) {
     ASSERT_EQ(written, memory + size_t{kSlots} * kBytes)
         << "round " << round << ": " << stop.name << ", byte " << written - memory;
   }
+}
+
+// The looks of this thread at whether anybody still waits for its work, and what is said to it.
+class Looks {
+ public:
+  explicit Looks(uint64_t abandon_at = UINT64_MAX) : client_(gone_) {
+    count_ = 0;
+    abandon_at_ = abandon_at;
+    gone_ = false;
+    base::Abandonment::observe([] {
+      if (++count_ == abandon_at_) gone_ = true;
+    });
+  }
+  ~Looks() { base::Abandonment::observe(nullptr); }
+  Looks(const Looks&) = delete;
+  Looks& operator=(const Looks&) = delete;
+  static uint64_t count() { return count_; }
+
+ private:
+  static inline thread_local uint64_t count_ = 0;
+  static inline thread_local uint64_t abandon_at_ = 0;
+  static inline std::atomic<bool> gone_ = false;
+  const base::Abandonment client_;
+};
+
+// A question of strict mode, about rings of millions of descriptors.
+TEST(UdmaStop, WhoAsksWhatIsStillToBeWrittenStopsAskingWhenNobodyWaits) {
+  constexpr unsigned kQueue = 2;
+  constexpr uint32_t kMany = 1 << 16;  // what lies between the rings
+  Machine m(1);
+  m.engine.set_listener(nullptr);
+  constexpr uint64_t kM2s = 0x1000000;
+  constexpr uint64_t kS2m = 0x2000000;
+  m.init(kQueue, kMany, kM2s, kS2m);
+  for (uint32_t slot = 0; slot < kMany; ++slot) {
+    m.descriptor(kM2s, slot, 64 | 1u << 24 | NEURON_DESC_FIRST | NEURON_DESC_LAST,
+                 NEURON_META_DEFAULT, kFrom);
+    m.descriptor(kS2m, slot, 64 | 1u << 24, 0, 0x3000000 + 64 * uint64_t{slot});
+  }
+  m.ring(kQueue, kMany - 1, kMany - 1, Origin::kEngine);
+  {
+    const Looks looks;
+    EXPECT_EQ(m.engine.pending_write(kQueue, 0x3000000 + 64 * (kMany - 2)), kMany - 2);
+    EXPECT_GE(Looks::count(), kMany / 4096);
+  }
+  const Looks looks(3);
+  EXPECT_EQ(m.engine.pending_write(kQueue, 0x3000000 + 64 * (kMany - 2)), std::nullopt);
+  EXPECT_EQ(Looks::count(), 3u);
+}
+
+// Packets of 64 words take as long as 64 packets of one, and compute packets longer than copies.
+TEST(UdmaStop, ARunLooksAroundByTheDescriptorsAndTheElementsOfItsPackets) {
+  constexpr unsigned kQueue = 2;
+  constexpr uint32_t kPackets = 128;
+  constexpr uint32_t kEach = 64;
+  Machine m(1);
+  m.engine.set_listener(nullptr);
+  m.init(kQueue, kPackets * kEach + 1);
+  for (uint32_t slot = 0; slot < kPackets * kEach; ++slot) {
+    m.source(slot, kFrom + 8 * uint64_t{slot}, 4,
+             (slot % kEach == 0 ? NEURON_DESC_FIRST : 0) |
+                 (slot % kEach == kEach - 1 ? NEURON_DESC_LAST : 0));
+    m.destination(slot, 0x2000000 + 8 * uint64_t{slot}, 4);
+  }
+  {
+    const Looks looks;
+    m.ring(kQueue, kPackets * kEach, kPackets * kEach);
+    EXPECT_EQ(m.get(kQueue, true, NEURON_UDMAQ_HEAD) & NEURON_UDMA_INDEX_MASK, kPackets * kEach);
+    EXPECT_GE(Looks::count(), kPackets * kEach / 1024);
+  }
+  m.init(kQueue, kPackets * kEach + 1);
+  const Looks looks(2);
+  m.ring(kQueue, kPackets * kEach, kPackets * kEach);
+  EXPECT_LE(m.get(kQueue, true, NEURON_UDMAQ_HEAD) & NEURON_UDMA_INDEX_MASK, 2048u)
+      << "nobody waits for the rest";
 }
 
 }  // namespace

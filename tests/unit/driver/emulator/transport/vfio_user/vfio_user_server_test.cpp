@@ -16,6 +16,7 @@ namespace neuron::transport {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class VfioUserServerTest : public testing::Test {
  protected:
@@ -130,6 +131,43 @@ TEST_F(VfioUserServerTest, TellsWhatTheLastClientDid) {
   server->stop();
   EXPECT_THAT(log(), HasSubstr("1 register accesses before the first doorbell"));
   EXPECT_THAT(server->statistics(), HasSubstr("nd0: "));
+}
+
+// As when a virtual machine is killed in the middle of its work: whoever finds memory that was
+// written to behind its owner's back sees what the device wrote last.
+TEST_F(VfioUserServerTest, TellsTheLastWritesIntoTheMemoryOfAGuestThatIsKilledAndOfNoOther) {
+  constexpr size_t kTarget = 0x80000;
+  start();
+  GuestRam ram(1 << 20);
+  for (const bool gives_up : {true, false}) {
+    auto client = connect_to(0);
+    ASSERT_EQ(client->agree().error(), 0u);
+    ASSERT_EQ(client->map(0, 1 << 20, ram.file()).error(), 0u);
+    client->enable();
+    client->init_queue(0x10000, 0x20000, 64);
+    for (unsigned i = 0; i < 2; ++i) {
+      write_copy(ram, 0x10000, 0x20000, i, NEURON_V2_HOST_BASE | 0x40000,
+                 NEURON_V2_HOST_BASE | (kTarget + i * 0x1000), 0x800);
+    }
+    client->set_reg(VfioUserClient::queue(true) + NEURON_UDMAQ_TAIL_INC, 2);
+    client->set_reg(VfioUserClient::queue(false) + NEURON_UDMAQ_TAIL_INC, 2);
+    ASSERT_EQ(client->reg(VfioUserClient::queue(true) + NEURON_UDMAQ_HEAD) & 0xFFFF, 2u);
+    // A guest that shuts down takes the bus away from its devices.
+    if (gives_up) client->put<uint16_t>(wire::kConfigRegion, 4, 0x2);
+    client.reset();
+    // Served when the one before has been cleared away.
+    ASSERT_EQ(connect_to(0)->agree().error(), 0u);
+    if (gives_up) {
+      EXPECT_THAT(log(), Not(HasSubstr("the guest has gone")));
+    }
+  }
+  server->stop();
+  EXPECT_THAT(log(), HasSubstr("nd0: the guest has gone without giving the device up; the last "
+                               "writes into its memory:"));
+  EXPECT_THAT(log(),
+              testing::ContainsRegex("nd0: [0-9:.]+ 0x80000 2048 bytes, copy, DMA engine 32 queue "
+                                     "0, S2M descriptor 0, [0-9]+ us behind its doorbell"));
+  EXPECT_THAT(log(), testing::ContainsRegex("0x81000 2048 bytes, .*S2M descriptor 1, "));
 }
 
 TEST_F(VfioUserServerTest, LetsOthersUseTheChip) {

@@ -224,6 +224,30 @@ TEST_F(VfioUserTest, MovesNothingUntilItIsBusMaster) {
   EXPECT_EQ(ram.word(2 * kMiB), 0u);
 }
 
+TEST(VfioUserSession, HasTheDriversPatienceWithItsCopiesAndSaysWhatCameTooLate) {
+  constexpr uint64_t kMs = 1'000'000;
+  const auto patience = [](uint16_t device, uint8_t revision) {
+    VfioUserOptions options = ServedFunction::options();
+    options.pci_device = device;
+    options.revision = revision;
+    options.hbm_bytes_each = device == NEURON_PCI_DEVICE_TRN2 && revision == 255 ? 64 * kMiB : 0;
+    std::string said;
+    options.log = [&](const std::string& sentence) { said += sentence; };
+    ServedFunction served(options, 3);
+    served.function->host_writes().complain("too late");
+    EXPECT_EQ(said, "nd3: too late");
+    chip::DriverPatience found;
+    served.function->with_chip([&](chip::Chip& chip) { found = chip.config().patience; });
+    return found;
+  };
+  const chip::DriverPatience trn1 = patience(NEURON_PCI_DEVICE_TRN1, 1);
+  EXPECT_EQ(trn1.limit_ns(1), 5040 * kMs) << "QEMU has given the function up after 5 s";
+  EXPECT_EQ(trn1.limit_ns(2048), 81'920 * kMs) << "is answered before it is executed";
+  EXPECT_EQ(patience(NEURON_PCI_DEVICE_TRN2, 1).descriptor_ns, 80 * kMs);
+  EXPECT_EQ(patience(NEURON_PCI_DEVICE_TRN1, 240).descriptor_ns, 4'000'000 * kMs);
+  EXPECT_EQ(patience(NEURON_PCI_DEVICE_TRN2, 255).descriptor_ns, 800'000 * kMs);
+}
+
 TEST_F(VfioUserTest, MovesNothingMoreAfterAnUnmap) {
   bring_up();
   write_copy(ram, kM2s, kS2m, 0, kHost | kMiB, kHost | 2 * kMiB, 4096);
