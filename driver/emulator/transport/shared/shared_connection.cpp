@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <new>
 
@@ -21,6 +22,8 @@ namespace {
 // Messages of one client before others get their turn.
 constexpr unsigned kTurn = 16;
 constexpr int kPatienceMs = 10'000;
+// How long a program of a client that goes away may go on in the thread of its doorbell.
+constexpr std::chrono::milliseconds kServed{20};
 // The interface that the emulated driver implements, not the version of this project.
 constexpr char kDriverVersion[] = "2.25.4.0-emulated";
 
@@ -175,8 +178,19 @@ void Connection::drop() {
   }
 }
 
+void Connection::remove_doorbell() {
+  shared_.doorbells.retire(*doorbell_);
+  while (!Doorbells::await(*doorbell_, kServed)) {
+    if (!gone_.load(std::memory_order_relaxed)) continue;
+    // A core that nobody has marked was not halted, and runs on until its reset.
+    service::Session* const session = session_.load(std::memory_order_relaxed);
+    session->abandon();
+    session->stop();
+  }
+}
+
 void Connection::close() {
-  if (doorbell_) shared_.doorbells.remove(*doorbell_);
+  if (doorbell_) remove_doorbell();
   int result = 0;
   service::Session* session = nullptr;
   {

@@ -61,6 +61,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void submit(std::function<void()> job);
   void drop();   // one pending thing less
   void close();  // the last one
+  void remove_doorbell();
   void complain(const std::string& what) const;
 
   const Shared& shared_;
