@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <random>
 
@@ -21,7 +22,12 @@
 #include "driver/ndl/port.h"
 #include "driver/ndl/port_backends.h"
 #include "driver/wire/wire.h"
+#include "hw/address_map.h"
+#include "hw/control.h"
+#include "tests/multi/device_client.h"
+#include "tests/multi/observer.h"
 #include "tests/multi/raw_client.h"
+#include "tools/compiler/assembler/assembler.h"
 #include "uapi/neuron_ioctl.h"
 
 namespace neuron::multi {
@@ -31,6 +37,7 @@ using test::Child;
 using test::Clock;
 using test::Daemon;
 using test::Folder;
+using test::Worker;
 using ::testing::HasSubstr;
 
 void expect_alive(const Daemon& daemon) {
@@ -226,6 +233,80 @@ TEST(HostileClient, ThatConnectsAsOftenAsItCanLeavesConnectionsForOthers) {
   // What is closed makes room again.
   silent.clear();
   EXPECT_TRUE(test::eventually([&] { return Raw(daemon).greet() == 0; }));
+}
+
+// One instruction that computes for seconds: Pool sorts 128 rows of 2^20 elements.
+std::string long_instruction(const Folder& folder) {
+  const assembler::Assembled assembled = assembler::assemble(R"(
+.neff name=long, build="test"
+.target inf2
+.var x : f32 [128, 4] input, format=NC
+.var y : f32 [128, 4] output, format=NC
+.engine Pool
+main:
+        memset sbuf[0:128, 0x0] f32 [16384], value=0x3f800000
+        custom sbuf[0:128, 0x10000] f32 [1024:1, 1024:0] = sbuf[0:128, 0x0] f32 [1024:1, 1024:1], operator=2
+        ret
+)",
+                                                             {});
+  for (const auto& error : assembled.errors) {
+    ADD_FAILURE() << error.line << ": " << error.message;
+  }
+  const auto neff = assembler::write(assembled.assembly);
+  if (!neff) ADD_FAILURE() << neff.error().sentence;
+  return neff ? folder.write("long.neff", *neff) : "";
+}
+
+double seconds_of(const std::function<void()>& what) {
+  const auto start = Clock::now();
+  what();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+TEST(HostileClient, WhoseInstructionsTakeManySecondsKeepsNobodyWaiting) {
+  // Much less than the instruction takes on a host of any speed or load.
+  constexpr double kSoon = 2;
+  constexpr uint64_t kRegister =
+      NEURON_V2_CORE_WINDOW(0) + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_READ;
+  const Folder folder;
+  const Daemon daemon(folder, "inf2.24xlarge");
+  const std::string program = long_instruction(folder);
+  const auto neighbour = DeviceClient::open(daemon.socket());
+  ASSERT_NE(neighbour, nullptr) << daemon.log();
+  std::vector<std::unique_ptr<Worker>> hostile;
+  for (int core = 0; core < 5; ++core) {
+    hostile.push_back(std::make_unique<Worker>(folder, daemon.emulator(), core, program));
+    ASSERT_EQ(hostile.back()->line(), "ready") << hostile.back()->log();
+  }
+  for (const auto& worker : hostile) worker->process().say("hash");
+  ::usleep(300'000);
+  EXPECT_LT(seconds_of([&] {
+              uint32_t value = 0;
+              for (int i = 0; i < 5; ++i) {
+                EXPECT_EQ(neighbour->port().read_register(kRegister, &value), 0);
+              }
+            }),
+            kSoon)
+      << "a register is read";
+  std::unique_ptr<DeviceClient> newcomer;
+  EXPECT_LT(seconds_of([&] { newcomer = DeviceClient::open(daemon.socket()); }), kSoon)
+      << "a client comes";
+  EXPECT_NE(newcomer, nullptr) << daemon.log();
+  EXPECT_LT(seconds_of([&] { newcomer.reset(); }), kSoon) << "a client goes";
+  for (const auto& worker : hostile) {
+    EXPECT_FALSE(worker->process().until('\n', base::Deadline::after(std::chrono::seconds(0))))
+        << "the instruction ended too early for this test: " << worker->log();
+    EXPECT_FALSE(worker->process().at_end()) << worker->log();
+  }
+  // Their deaths stop the instructions.
+  for (const auto& worker : hostile) worker->process().kill();
+  Observer observer(daemon);
+  ASSERT_TRUE(observer.valid()) << daemon.log();
+  EXPECT_LT(seconds_of([&] {
+              test::eventually([&] { return observer.others() == 0 && observer.cores_free(); });
+            }),
+            kSoon)
+      << "cores of the dead are free";
 }
 
 TEST(SharedDescriptors, ThatAClientMayNotOpenAreNamedAsWhatTheyAre) {
