@@ -309,6 +309,93 @@ TEST(HostileClient, WhoseInstructionsTakeManySecondsKeepsNobodyWaiting) {
       << "cores of the dead are free";
 }
 
+// A call that copies 64 MiB into 1 MiB of device memory, piece by piece, with its data in a file.
+struct __attribute__((packed)) LargeCall {
+  static constexpr uint32_t kPieces = 63;
+  static constexpr uint64_t kPieceBytes = 1 << 20;
+  wire::IoctlRequest request = wire::message<wire::IoctlRequest>(
+      wire::Kind::kIoctl, 7, wire::kFlagDataInFile, sizeof(neuron_ioctl_mem_buf_copy64zc_batches));
+  neuron_ioctl_mem_buf_copy64zc_batches argument = {};
+  LargeCall() {
+    request.request = NEURON_IOCTL_MEM_BUF_ZEROCOPY64_BATCHES;
+    request.argument_bytes = sizeof(argument);
+    request.pointers = 1;
+    request.data_bytes =
+        sizeof(neuron_memcpy_batch_t) + kPieces * (sizeof(nrt_tensor_batch_op_t) + kPieceBytes);
+    argument.num_batches = 1;
+    argument.is_copy_to_device = 1;
+    argument.h2t_qid = NEURON_DMA_H2T_DEFAULT_QID;
+  }
+  // Pointers that lead to what follows are ones.
+  base::FileDescriptor file(uint64_t handle) const {
+    base::FileDescriptor made(::memfd_create("call", MFD_CLOEXEC));
+    neuron_memcpy_batch_t batch = {};
+    batch.mem_handle = handle;
+    batch.num_ops = kPieces;
+    batch.ops_ptr = reinterpret_cast<nrt_tensor_batch_op_t*>(1);
+    std::vector<nrt_tensor_batch_op_t> pieces(kPieces,
+                                              {0, kPieceBytes, reinterpret_cast<void*>(1)});
+    const size_t bytes = pieces.size() * sizeof(pieces[0]);
+    // Each piece stands behind its list, and reads as zeros.
+    if (::ftruncate(made.get(), static_cast<off_t>(request.data_bytes)) != 0 ||
+        ::pwrite(made.get(), &batch, sizeof(batch), 0) != sizeof(batch) ||
+        ::pwrite(made.get(), pieces.data(), bytes, sizeof(batch)) != static_cast<ssize_t>(bytes)) {
+      made.reset();
+    }
+    return made;
+  }
+};
+
+TEST(HostileClient, ThatMakesLargeCallsInManyProcessesKeepsTheDaemonSmall) {
+  constexpr int kProcesses = 12, kCalls = 3;
+  // 256 MiB of buffers, and what the daemon has besides.
+  constexpr uint64_t kMost = 512 << 20;
+  static_assert(kProcesses * kCalls * LargeCall::kPieces * LargeCall::kPieceBytes > 4 * kMost);
+  const Folder folder;
+  Daemon daemon(folder);
+  int ready[2], begin[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  ASSERT_EQ(::pipe(begin), 0);
+  std::vector<Child> children;
+  for (int i = 0; i < kProcesses; ++i) {
+    children.push_back(Child::forked([&] {
+      const auto client = DeviceClient::open(daemon.socket());
+      const uint64_t handle = client ? client->allocate(LargeCall::kPieceBytes, false) : 0;
+      const LargeCall call;
+      const base::FileDescriptor file = call.file(handle);
+      const int fd = file.get();
+      Raw raw(daemon);
+      if (handle == 0 || fd < 0 || raw.greet() != 0) return 1;
+      char byte = 0;
+      ::close(begin[1]);
+      if (::write(ready[1], &byte, 1) != 1 || ::read(begin[0], &byte, 1) != 0) return 2;
+      for (int k = 0; k < kCalls; ++k) {
+        if (!raw.send(call, {&fd, 1})) return 3;
+      }
+      for (int k = 0; k < kCalls; ++k) {
+        wire::Reply reply;
+        // The patience of a Raw is for one call.
+        ssize_t length = -1;
+        test::eventually([&] { return (length = raw.receive(reply)) != -1; });
+        if (length <= 0 || reply.result != 0) return 4;
+      }
+      return 0;
+    }));
+  }
+  for (int i = 0; i < kProcesses; ++i) {
+    char byte;
+    ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  }
+  for (const int fd : {ready[0], ready[1], begin[0], begin[1]}) ::close(fd);
+  for (Child& child : children) EXPECT_EQ(child.wait(), 0) << daemon.log();
+  const std::string status =
+      test::read_file("/proc/" + std::to_string(daemon.process().pid()) + "/status");
+  const size_t at = status.find("VmHWM:");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_LT(std::strtoull(status.c_str() + at + 6, nullptr, 10) << 10, kMost);
+  expect_alive(daemon);
+}
+
 TEST(SharedDescriptors, ThatAClientMayNotOpenAreNamedAsWhatTheyAre) {
   const Folder folder;
   const Daemon daemon(folder);

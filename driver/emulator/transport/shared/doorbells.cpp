@@ -275,9 +275,11 @@ unsigned Doorbells::pass(Thread& self) {
   for (size_t i = 0; i < doorbells_.size(); ++i) {
     Doorbell* const doorbell = doorbells_[i];
     if (!doorbell->rings() || !may_be_served(*doorbell) || !doorbell->take()) continue;
+    const bool last = i + 1 == doorbells_.size();
     lock.unlock();
     serve(self, *doorbell);
     ++busy;
+    if (last) break;  // one that was added meanwhile is of the next pass
     lock = share();
   }
   return busy;

@@ -147,7 +147,7 @@ bool Connection::handle(std::span<const std::byte> packet, base::PacketFiles& fi
     if (session == nullptr) {
       (void)carry_out_question(shared_.instance, socket_.get(), call->request);
     } else {
-      (void)carry_out(*session, socket_.get(), *call, gone_);
+      (void)carry_out(*session, socket_.get(), *call, shared_.budget, gone_);
     }
   });
   return true;

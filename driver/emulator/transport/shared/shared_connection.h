@@ -32,6 +32,7 @@ struct Shared {
   service::Instance& instance;
   Workers& workers;
   Doorbells& doorbells;
+  CallBudget& budget;
   std::string profile;
 };
 

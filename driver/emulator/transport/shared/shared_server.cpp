@@ -42,6 +42,10 @@ constexpr rlim_t kFiles = 65536, kOwnFiles = 64, kFilesOfConnection = 4;
 // A process has 65,530 mappings unless the host was set up otherwise (vm.max_map_count), and a file
 // in the midst of another mapping makes two. Some are left for everything else.
 constexpr size_t kMostMappings = 60'000;
+// Buffers of all calls under way together, twice what the largest call needs. A process that is
+// alone has one call of 64 MiB at a time, or 16 of the 4 MiB that our client sends.
+constexpr uint64_t kCallBytes = 256u << 20;
+static_assert(kCallBytes > 2 * wire::kMaxData + (16u << 20));
 // How long to leave a socket alone when the process has run out of descriptors.
 constexpr std::chrono::milliseconds kExhausted{100};
 
@@ -63,7 +67,7 @@ class Server final : public SharedServer {
         listener_(daemon.io, listener),
         pause_(daemon.io),
         doorbells_(std::move(doorbells)),
-        shared_{daemon.instance, workers_, *doorbells_, daemon.profile} {
+        shared_{daemon.instance, workers_, *doorbells_, budget_, daemon.profile} {
     daemon.instance.files().allow(std::min(files_ - files_ / 2, kMostMappings / 2));
   }
 
@@ -224,6 +228,7 @@ class Server final : public SharedServer {
   stream_descriptor listener_;
   boost::asio::steady_timer pause_;
   std::unique_ptr<Doorbells> doorbells_;
+  CallBudget budget_{kCallBytes};
   std::atomic<unsigned> open_{0};
   const Shared shared_;
   std::unordered_set<ClientPointer> clients_;
