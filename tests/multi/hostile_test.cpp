@@ -39,6 +39,7 @@ using test::Daemon;
 using test::Folder;
 using test::Worker;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 void expect_alive(const Daemon& daemon) {
   Raw other(daemon);
@@ -309,6 +310,14 @@ TEST(HostileClient, WhoseInstructionsTakeManySecondsKeepsNobodyWaiting) {
       << "cores of the dead are free";
 }
 
+// That have ever been resident.
+uint64_t most_bytes_of(pid_t pid) {
+  const std::string status = test::read_file("/proc/" + std::to_string(pid) + "/status");
+  const size_t at = status.find("VmHWM:");
+  if (at == std::string::npos) ADD_FAILURE() << status;
+  return at == std::string::npos ? 0 : std::strtoull(status.c_str() + at + 6, nullptr, 10) << 10;
+}
+
 // A call that copies 64 MiB into 1 MiB of device memory, piece by piece, with its data in a file.
 struct __attribute__((packed)) LargeCall {
   static constexpr uint32_t kPieces = 63;
@@ -388,12 +397,44 @@ TEST(HostileClient, ThatMakesLargeCallsInManyProcessesKeepsTheDaemonSmall) {
   }
   for (const int fd : {ready[0], ready[1], begin[0], begin[1]}) ::close(fd);
   for (Child& child : children) EXPECT_EQ(child.wait(), 0) << daemon.log();
-  const std::string status =
-      test::read_file("/proc/" + std::to_string(daemon.process().pid()) + "/status");
-  const size_t at = status.find("VmHWM:");
-  ASSERT_NE(at, std::string::npos);
-  EXPECT_LT(std::strtoull(status.c_str() + at + 6, nullptr, 10) << 10, kMost);
+  EXPECT_LT(most_bytes_of(daemon.process().pid()), kMost);
   expect_alive(daemon);
+}
+
+// Calls that block hold all threads that the client may have; behind them come the largest messages
+// that there are, which nobody carries out.
+TEST(HostileClient, WhoseMessagesWaitForThreadsKeepsTheDaemonSmall) {
+  constexpr int kConnections = 160, kBlocked = 3, kLarge = 58;
+  struct __attribute__((packed)) {
+    InitialiseCall call;
+    std::byte data[30'000] = {};
+  } large;
+  large.call.request.header.size = sizeof(large);
+  large.call.request.data_bytes = sizeof(large.data);
+  constexpr uint64_t kMost = 128 << 20;
+  static_assert(kConnections * kLarge * sizeof(large) > 2 * kMost);
+  const Folder folder;
+  Daemon daemon(folder);
+  std::vector<std::unique_ptr<Raw>> hostile;
+  for (int i = 0; i < kConnections; ++i) {
+    hostile.push_back(std::make_unique<Raw>(daemon));
+    ASSERT_EQ(hostile.back()->greet(), 0) << hostile.back()->behind;
+  }
+  const uint64_t before = most_bytes_of(daemon.process().pid());
+  wire::Reply reply;
+  ASSERT_TRUE(hostile[0]->send(InitialiseCall()));
+  ASSERT_GT(hostile[0]->receive(reply), 0);
+  for (int k = 0; k < kBlocked; ++k) {
+    for (const auto& raw : hostile) ASSERT_TRUE(raw->send(InitialiseCall()));
+  }
+  // What does not fit the sockets is not sent.
+  for (int k = 0; k < kLarge; ++k) {
+    for (const auto& raw : hostile) (void)raw->send(large, {}, 1);
+  }
+  EXPECT_THAT(daemon.log(), Not(HasSubstr("its connection is closed")));
+  EXPECT_LT(most_bytes_of(daemon.process().pid()), before + kMost);
+  Child other = Child::forked([&] { return Raw(daemon).greet() == 0 ? 0 : 1; });
+  EXPECT_EQ(other.wait(), 0) << daemon.log();
 }
 
 TEST(SharedDescriptors, ThatAClientMayNotOpenAreNamedAsWhatTheyAre) {

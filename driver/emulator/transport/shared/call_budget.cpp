@@ -27,7 +27,7 @@ void CallBudget::admit() {
     }
     if (next == waiting_.end()) return;
     Waiting& call = **next;
-    if (call.bytes > room_ - shares_.taken()) return;
+    if (shares_.taken() + call.bytes > room_) return;
     try {
       shares_.take(call.client, call.bytes);
     } catch (const std::bad_alloc&) {
@@ -55,6 +55,16 @@ bool CallBudget::take(const service::Client& client, uint64_t bytes,
     if (!self.admitted && waiting_.front() == &self) admit();
   }
   return true;
+}
+
+void CallBudget::take_at_once(const service::Client& client, uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  shares_.take(client, std::min(bytes, room_));
+}
+
+bool CallBudget::has_share(const service::Client& client) {
+  const std::lock_guard lock(mutex_);
+  return shares_.has_share(client);
 }
 
 void CallBudget::give_back(const service::Client& client, uint64_t bytes) {

@@ -22,13 +22,17 @@ namespace neuron::transport {
 
 class CallBudget {
  public:
-  // More than `room` bytes are never taken; who wants more waits until he is alone.
+  // take() gives no more than `room`; who wants more waits until he is alone, and gets that.
   explicit CallBudget(uint64_t room) : room_(room), shares_(room) {}
   CallBudget(const CallBudget&) = delete;
   CallBudget& operator=(const CallBudget&) = delete;
 
   // `gone`: set when nobody waits for the call any more; seen within 20 ms.
   bool take(const service::Client& client, uint64_t bytes, const std::atomic<bool>& gone);
+  // The same for what is here already, of a client that was asked for less of it as soon as it had
+  // its share: no room is waited for.
+  void take_at_once(const service::Client& client, uint64_t bytes);
+  bool has_share(const service::Client& client);
   // What was taken, by the same client.
   void give_back(const service::Client& client, uint64_t bytes);
 
@@ -47,19 +51,23 @@ class CallBudget {
   std::list<Waiting*> waiting_;
 };
 
-// What one call has taken, until the end of its scope.
+// What one call has taken, until the end of its scope. Borrows all that it is made from.
 class CallMemory {
  public:
-  CallMemory(CallBudget& budget, const service::Client& client, const std::atomic<bool>& gone)
-      : budget_(budget), client_(client), gone_(gone) {}
+  CallMemory(CallBudget& budget, const service::Client& client)
+      : budget_(budget), client_(client) {}
   ~CallMemory() { give_back(); }
   CallMemory(const CallMemory&) = delete;
   CallMemory& operator=(const CallMemory&) = delete;
 
-  bool take(uint64_t bytes) {
-    if (!budget_.take(client_, bytes, gone_)) return false;
+  bool take(uint64_t bytes, const std::atomic<bool>& gone) {
+    if (!budget_.take(client_, bytes, gone)) return false;
     bytes_ = bytes;
     return true;
+  }
+  void take_at_once(uint64_t bytes) {
+    budget_.take_at_once(client_, bytes);
+    bytes_ = bytes;
   }
   void give_back() {
     if (bytes_ != 0) budget_.give_back(client_, bytes_);
@@ -69,7 +77,6 @@ class CallMemory {
  private:
   CallBudget& budget_;
   const service::Client& client_;
-  const std::atomic<bool>& gone_;
   uint64_t bytes_ = 0;
 };
 

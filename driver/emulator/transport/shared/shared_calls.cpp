@@ -135,7 +135,7 @@ int carry_out_ioctl(service::Session& session, int socket, Call& call, CallBudge
   }
   const bool in_file = (request.flags & wire::kFlagDataInFile) != 0;
   if (in_file && !has_file) return refuse(-EINVAL, "the file with its data is missing");
-  CallMemory memory(budget, session.client(), gone);
+  CallMemory memory(budget, session.client());
   std::optional<wire::IncomingCall> accepted;  // behind `memory`: its buffers are gone before
   int error = -ENOBUFS;
   uint64_t room = std::max(
@@ -145,7 +145,7 @@ int carry_out_ioctl(service::Session& session, int socket, Call& call, CallBudge
   for (unsigned i = 0; i < 2 && error == -ENOBUFS; ++i) {
     accepted.reset();
     memory.give_back();
-    if (room > kUncounted && !memory.take(room)) return -ECANCELED;
+    if (room > kUncounted && !memory.take(room, gone)) return -ECANCELED;
     PacketData from_packet(request.data);
     FileData from_file(call.file.get());
     error = accepted.emplace().accept(

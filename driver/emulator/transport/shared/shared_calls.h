@@ -25,6 +25,9 @@ namespace neuron::transport {
 
 // A packet that outlives the buffer it was received into, with the file that came with it.
 struct Call {
+  Call(CallBudget& packets, const service::Client& client) : memory(packets, client) {}
+
+  CallMemory memory;  // of the packet, and of the rest of this
   std::vector<std::byte> packet;
   Request request;  // leads into `packet`
   base::FileDescriptor file;

@@ -25,8 +25,8 @@ class LongCall {
  public:
   LongCall(CallBudget& budget, const service::Client& client, uint64_t bytes) {
     done_ = std::async(std::launch::async, [this, &budget, client, bytes] {
-      CallMemory memory(budget, client, gone_);
-      const bool taken = memory.take(bytes);
+      CallMemory memory(budget, client);
+      const bool taken = memory.take(bytes, gone_);
       if (taken) has_ = true;
       end_.get_future().wait();
       return taken;
@@ -113,7 +113,8 @@ TEST(CallBudget, IsNotWaitedForByACallWhoseClientIsGone) {
   EXPECT_TRUE(small.has_it()) << "what waited behind it has its turn";
   EXPECT_TRUE(small.end());
   EXPECT_TRUE(first.end());
-  EXPECT_TRUE(CallMemory(budget, process(4, 4), kHere).take(kRoom)) << "everything is back";
+  const service::Client last = process(4, 4);
+  EXPECT_TRUE(CallMemory(budget, last).take(kRoom, kHere)) << "everything is back";
 }
 
 }  // namespace
