@@ -185,8 +185,10 @@ Doorbells::~Doorbells() {
 
 // With rest_mutex_ held. Throws std::system_error where the host gives none.
 void Doorbells::start_thread(bool watches) {
-  if (stopping_.load(std::memory_order_relaxed) || threads_.size() >= kMostOverdue + kOtherThreads)
+  if (stopping_.load(std::memory_order_relaxed) ||
+      threads_.size() >= kMostOverdue + kOtherThreads) {
     return;
+  }
   Thread& made = threads_.emplace_back();
   if (watches) {
     watcher_.store(&made);
@@ -379,7 +381,8 @@ void Doorbells::rest(Thread& self) {
   while (!stopping_.load(std::memory_order_relaxed) && wanted_ == 0 && !watches) {
     if (deputy_ == nullptr) deputy_ = &self;
     if (deputy_ != &self) {
-      wanted_or_calm_.wait(lock);
+      wanted_or_calm_.wait(
+          lock);  // bounded: by the one that is the deputy, who tells when it leaves
     } else {
       stand_by(lock, self);
       watches = watcher_.load(std::memory_order_relaxed) == &self;
