@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/wire/wire_ioctl.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +15,12 @@ namespace neuron::wire {
 namespace {
 
 constexpr uint64_t kUserSpaceEnd = uint64_t{1} << 47;
+// Buffers from this size on are given back to the host at once.
+constexpr uint64_t kMappedBytes = 1u << 20;
+// Buffers of one call, many times what fits a message, and what each takes beside its data: of the
+// heap, and of the lists that name it.
+constexpr size_t kMaxParts = 1u << 16;
+constexpr uint64_t kPartBytes = 96;
 
 uint64_t read_field(const std::byte* argument, const Field& field) {
   uint64_t value = 0;  // little-endian: the low bytes
@@ -155,18 +164,46 @@ void OutgoingCall::finish(std::span<const std::byte> answered) {
 
 // --- daemon ---------------------------------------------------------------------------------
 
-void IncomingCall::Free::operator()(std::byte* memory) const { std::free(memory); }
+void FreeBuffer::operator()(std::byte* memory) const {
+  if (mapped != 0) {
+    ::munmap(memory, mapped);
+  } else {
+    std::free(memory);
+  }
+}
 
-std::byte* IncomingCall::buffer(uint64_t size) {
+IncomingCall::Buffer IncomingCall::make_buffer(uint64_t size) {
+  // A heap would keep what large ones have taken.
+  if (size >= kMappedBytes) {
+    void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    // A page at a time, it would take longer to come than the data.
+    (void)::madvise(memory, size, MADV_HUGEPAGE);
+    return {static_cast<std::byte*>(memory), FreeBuffer{size}};
+  }
   // One byte more, so that nothing still has an address.
   Buffer memory(static_cast<std::byte*>(std::calloc(1, size + 1)));
   if (memory == nullptr) throw std::bad_alloc();
-  buffers_.push_back(std::move(memory));
+  return memory;
+}
+
+std::byte* IncomingCall::buffer(uint64_t size) {
+  buffers_.push_back(make_buffer(size));
   return buffers_.back().get();
+}
+
+uint64_t IncomingCall::least_room(uint64_t request, uint64_t data_bytes) {
+  const IoctlRule* const rule = find_ioctl(request);
+  if (rule == nullptr || rule->shape != Shape::kBatches) return data_bytes;
+  // Each buffer has a descriptor in what comes with the call.
+  return data_bytes +
+         std::min<uint64_t>(data_bytes / sizeof(nrt_tensor_batch_op_t), kMaxParts) * kPartBytes;
 }
 
 int IncomingCall::take_in(uint64_t size, uint64_t& left, DataSource& data, std::byte*& memory) {
   if (size > left) return -EPROTO;
+  if (buffers_.size() >= kMaxParts) return -E2BIG;
   memory = buffer(size);
   if (size != 0 && !data.read(memory, size)) return -EPROTO;
   left -= size;
@@ -174,10 +211,13 @@ int IncomingCall::take_in(uint64_t size, uint64_t& left, DataSource& data, std::
 }
 
 int IncomingCall::make_out(uint64_t size, std::byte*& memory) {
-  if (size > kMaxData || out_bytes_ > kMaxData - size) return -E2BIG;
+  if (size > kMaxData || out_bytes_ > kMaxData - size || buffers_.size() >= kMaxParts) {
+    return -E2BIG;
+  }
+  out_bytes_ += size;
+  if (out_bytes_ > out_room_) return 0;  // only counted from here on
   memory = buffer(size);
   if (size != 0) out_.push_back({memory, size});
-  out_bytes_ += size;
   return 0;
 }
 
@@ -237,7 +277,7 @@ int IncomingCall::accept_batches(PointerState state, uint64_t& left, DataSource&
 }
 
 int IncomingCall::accept(uint64_t request, std::span<const std::byte> argument, uint32_t pointers,
-                         uint64_t data_bytes, DataSource& data) {
+                         uint64_t data_bytes, DataSource& data, uint64_t room) {
   rule_ = find_ioctl(request);
   if (rule_ == nullptr) return argument.empty() && data_bytes == 0 ? 0 : -EPROTO;
   if (argument.size() != rule_->size || data_bytes > kMaxData) return -EPROTO;
@@ -246,12 +286,18 @@ int IncomingCall::accept(uint64_t request, std::span<const std::byte> argument, 
     tail = size_of(rule_->pointers[0], argument.data());
     if (tail > kMaxData) return -E2BIG;
   }
+  least_ = least_room(request, data_bytes);
+  if (least_ > room) return -ENOBUFS;
+  out_room_ = room - least_;
+  if (tail > out_room_) {
+    out_bytes_ = tail;
+    return -ENOBUFS;
+  }
   copy_bytes_ = rule_->size;
-  copy_.reset(static_cast<std::byte*>(std::calloc(1, copy_bytes_ + tail + 1)));
-  if (copy_ == nullptr) return -ENOMEM;
-  if (!argument.empty()) std::memcpy(copy_.get(), argument.data(), argument.size());
   uint64_t left = data_bytes;
   try {
+    copy_ = make_buffer(copy_bytes_ + tail);
+    if (!argument.empty()) std::memcpy(copy_.get(), argument.data(), argument.size());
     if (rule_->shape == Shape::kTail) {
       if (tail != 0) out_.push_back({copy_.get() + copy_bytes_, tail});
       out_bytes_ = tail;
@@ -269,7 +315,8 @@ int IncomingCall::accept(uint64_t request, std::span<const std::byte> argument, 
   } catch (const std::bad_alloc&) {
     return -ENOMEM;
   }
-  return left == 0 ? 0 : -EPROTO;
+  if (left != 0) return -EPROTO;
+  return out_bytes_ > out_room_ ? -ENOBUFS : 0;
 }
 
 std::span<const std::byte> IncomingCall::answer() {

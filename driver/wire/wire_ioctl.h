@@ -97,12 +97,22 @@ class DataSource {
   virtual bool read(void* to, uint64_t size) = 0;
 };
 
+struct FreeBuffer {
+  uint64_t mapped = 0;  // bytes; 0: from the heap
+  void operator()(std::byte* memory) const;
+};
+
 // The daemon's side.
 class IncomingCall {
  public:
-  // 0; -EPROTO for a message that no client of ours sends; -E2BIG; -ENOMEM.
+  // 0; -EPROTO for a message that no client of ours sends; -E2BIG; -ENOMEM; -ENOBUFS if the buffers
+  // would take more than `room`: then needed() tells how much, and the call can be accepted anew.
   int accept(uint64_t request, std::span<const std::byte> argument, uint32_t pointers,
-             uint64_t data_bytes, DataSource& data);
+             uint64_t data_bytes, DataSource& data, uint64_t room = UINT64_MAX);
+  // What the buffers of such a call take at least: room for what comes with it.
+  static uint64_t least_room(uint64_t request, uint64_t data_bytes);
+  // Behind accept(): what they take.
+  uint64_t needed() const { return least_ + out_bytes_; }
   void* argument() { return copy_.get(); }
   // What goes back: the argument without pointers, and the data behind them in the client's order.
   std::span<const std::byte> answer();
@@ -110,12 +120,10 @@ class IncomingCall {
   uint64_t out_bytes() const { return out_bytes_; }
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const;
-  };
-  using Buffer = std::unique_ptr<std::byte[], Free>;
+  using Buffer = std::unique_ptr<std::byte[], FreeBuffer>;
 
   // Zeroed, so that nothing of ours gets out with an answer.
+  static Buffer make_buffer(uint64_t size);
   std::byte* buffer(uint64_t size);
   int add(const PointerRule& rule, PointerState state, uint64_t& left, DataSource& data);
   int accept_batches(PointerState state, uint64_t& left, DataSource& data);
@@ -128,6 +136,8 @@ class IncomingCall {
   std::vector<Buffer> buffers_;
   std::vector<Bytes> out_;
   uint64_t out_bytes_ = 0;
+  uint64_t least_ = 0;
+  uint64_t out_room_ = 0;
 };
 
 }  // namespace neuron::wire

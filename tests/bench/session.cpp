@@ -3,6 +3,8 @@
 
 #include <nrt/nrt_open.h>
 
+#include <filesystem>
+
 #include "tests/support/files.h"
 
 namespace neuron::bench {
@@ -43,7 +45,7 @@ std::string initialise() {
 }
 
 Session::Session(const std::string& neff, int core) {
-  const std::string path = test::built("neff/" + neff);
+  const std::string path = std::filesystem::path(test::built("neff")) / neff;
   load(test::read_file(path), path, Inputs::kNumbers, core);
 }
 

@@ -19,7 +19,7 @@ namespace neuron::bench {
 class Session {
  public:
   enum class Inputs { kNumbers, kZeros };
-  // A file of build/neff, with numbers as inputs.
+  // A file of build/neff, or an absolute path, with numbers as inputs.
   explicit Session(const std::string& neff, int core = 0);
   // A NEFF in memory; `name` is for sentences.
   Session(std::string_view neff, const std::string& name, Inputs values, int core = 0);

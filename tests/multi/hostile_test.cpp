@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <random>
 
@@ -21,7 +22,12 @@
 #include "driver/ndl/port.h"
 #include "driver/ndl/port_backends.h"
 #include "driver/wire/wire.h"
+#include "hw/address_map.h"
+#include "hw/control.h"
+#include "tests/multi/device_client.h"
+#include "tests/multi/observer.h"
 #include "tests/multi/raw_client.h"
+#include "tools/compiler/assembler/assembler.h"
 #include "uapi/neuron_ioctl.h"
 
 namespace neuron::multi {
@@ -31,7 +37,9 @@ using test::Child;
 using test::Clock;
 using test::Daemon;
 using test::Folder;
+using test::Worker;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 void expect_alive(const Daemon& daemon) {
   Raw other(daemon);
@@ -226,6 +234,207 @@ TEST(HostileClient, ThatConnectsAsOftenAsItCanLeavesConnectionsForOthers) {
   // What is closed makes room again.
   silent.clear();
   EXPECT_TRUE(test::eventually([&] { return Raw(daemon).greet() == 0; }));
+}
+
+// One instruction that computes for seconds: Pool sorts 128 rows of 2^20 elements.
+std::string long_instruction(const Folder& folder) {
+  const assembler::Assembled assembled = assembler::assemble(R"(
+.neff name=long, build="test"
+.target inf2
+.var x : f32 [128, 4] input, format=NC
+.var y : f32 [128, 4] output, format=NC
+.engine Pool
+main:
+        memset sbuf[0:128, 0x0] f32 [16384], value=0x3f800000
+        custom sbuf[0:128, 0x10000] f32 [1024:1, 1024:0] = sbuf[0:128, 0x0] f32 [1024:1, 1024:1], operator=2
+        ret
+)",
+                                                             {});
+  for (const auto& error : assembled.errors) {
+    ADD_FAILURE() << error.line << ": " << error.message;
+  }
+  const auto neff = assembler::write(assembled.assembly);
+  if (!neff) ADD_FAILURE() << neff.error().sentence;
+  return neff ? folder.write("long.neff", *neff) : "";
+}
+
+double seconds_of(const std::function<void()>& what) {
+  const auto start = Clock::now();
+  what();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+TEST(HostileClient, WhoseInstructionsTakeManySecondsKeepsNobodyWaiting) {
+  // Much less than the instruction takes on a host of any speed or load.
+  constexpr double kSoon = 2;
+  constexpr uint64_t kRegister =
+      NEURON_V2_CORE_WINDOW(0) + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_READ;
+  const Folder folder;
+  const Daemon daemon(folder, "inf2.24xlarge");
+  const std::string program = long_instruction(folder);
+  const auto neighbour = DeviceClient::open(daemon.socket());
+  ASSERT_NE(neighbour, nullptr) << daemon.log();
+  std::vector<std::unique_ptr<Worker>> hostile;
+  for (int core = 0; core < 5; ++core) {
+    hostile.push_back(std::make_unique<Worker>(folder, daemon.emulator(), core, program));
+    ASSERT_EQ(hostile.back()->line(), "ready") << hostile.back()->log();
+  }
+  for (const auto& worker : hostile) worker->process().say("hash");
+  ::usleep(300'000);
+  EXPECT_LT(seconds_of([&] {
+              uint32_t value = 0;
+              for (int i = 0; i < 5; ++i) {
+                EXPECT_EQ(neighbour->port().read_register(kRegister, &value), 0);
+              }
+            }),
+            kSoon)
+      << "a register is read";
+  std::unique_ptr<DeviceClient> newcomer;
+  EXPECT_LT(seconds_of([&] { newcomer = DeviceClient::open(daemon.socket()); }), kSoon)
+      << "a client comes";
+  EXPECT_NE(newcomer, nullptr) << daemon.log();
+  EXPECT_LT(seconds_of([&] { newcomer.reset(); }), kSoon) << "a client goes";
+  for (const auto& worker : hostile) {
+    EXPECT_FALSE(worker->process().until('\n', base::Deadline::after(std::chrono::seconds(0))))
+        << "the instruction ended too early for this test: " << worker->log();
+    EXPECT_FALSE(worker->process().at_end()) << worker->log();
+  }
+  // Their deaths stop the instructions.
+  for (const auto& worker : hostile) worker->process().kill();
+  Observer observer(daemon);
+  ASSERT_TRUE(observer.valid()) << daemon.log();
+  EXPECT_LT(seconds_of([&] {
+              test::eventually([&] { return observer.others() == 0 && observer.cores_free(); });
+            }),
+            kSoon)
+      << "cores of the dead are free";
+}
+
+// That have ever been resident.
+uint64_t most_bytes_of(pid_t pid) {
+  const std::string status = test::read_file("/proc/" + std::to_string(pid) + "/status");
+  const size_t at = status.find("VmHWM:");
+  if (at == std::string::npos) ADD_FAILURE() << status;
+  return at == std::string::npos ? 0 : std::strtoull(status.c_str() + at + 6, nullptr, 10) << 10;
+}
+
+// A call that copies 64 MiB into 1 MiB of device memory, piece by piece, with its data in a file.
+struct __attribute__((packed)) LargeCall {
+  static constexpr uint32_t kPieces = 63;
+  static constexpr uint64_t kPieceBytes = 1 << 20;
+  wire::IoctlRequest request = wire::message<wire::IoctlRequest>(
+      wire::Kind::kIoctl, 7, wire::kFlagDataInFile, sizeof(neuron_ioctl_mem_buf_copy64zc_batches));
+  neuron_ioctl_mem_buf_copy64zc_batches argument = {};
+  LargeCall() {
+    request.request = NEURON_IOCTL_MEM_BUF_ZEROCOPY64_BATCHES;
+    request.argument_bytes = sizeof(argument);
+    request.pointers = 1;
+    request.data_bytes =
+        sizeof(neuron_memcpy_batch_t) + kPieces * (sizeof(nrt_tensor_batch_op_t) + kPieceBytes);
+    argument.num_batches = 1;
+    argument.is_copy_to_device = 1;
+    argument.h2t_qid = NEURON_DMA_H2T_DEFAULT_QID;
+  }
+  // Pointers that lead to what follows are ones.
+  base::FileDescriptor file(uint64_t handle) const {
+    base::FileDescriptor made(::memfd_create("call", MFD_CLOEXEC));
+    neuron_memcpy_batch_t batch = {};
+    batch.mem_handle = handle;
+    batch.num_ops = kPieces;
+    batch.ops_ptr = reinterpret_cast<nrt_tensor_batch_op_t*>(1);
+    std::vector<nrt_tensor_batch_op_t> pieces(kPieces,
+                                              {0, kPieceBytes, reinterpret_cast<void*>(1)});
+    const size_t bytes = pieces.size() * sizeof(pieces[0]);
+    // Each piece stands behind its list, and reads as zeros.
+    if (::ftruncate(made.get(), static_cast<off_t>(request.data_bytes)) != 0 ||
+        ::pwrite(made.get(), &batch, sizeof(batch), 0) != sizeof(batch) ||
+        ::pwrite(made.get(), pieces.data(), bytes, sizeof(batch)) != static_cast<ssize_t>(bytes)) {
+      made.reset();
+    }
+    return made;
+  }
+};
+
+TEST(HostileClient, ThatMakesLargeCallsInManyProcessesKeepsTheDaemonSmall) {
+  constexpr int kProcesses = 12, kCalls = 3;
+  // 256 MiB of buffers, and what the daemon has besides.
+  constexpr uint64_t kMost = 512 << 20;
+  static_assert(kProcesses * kCalls * LargeCall::kPieces * LargeCall::kPieceBytes > 4 * kMost);
+  const Folder folder;
+  Daemon daemon(folder);
+  int ready[2], begin[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  ASSERT_EQ(::pipe(begin), 0);
+  std::vector<Child> children;
+  for (int i = 0; i < kProcesses; ++i) {
+    children.push_back(Child::forked([&] {
+      const auto client = DeviceClient::open(daemon.socket());
+      const uint64_t handle = client ? client->allocate(LargeCall::kPieceBytes, false) : 0;
+      const LargeCall call;
+      const base::FileDescriptor file = call.file(handle);
+      const int fd = file.get();
+      Raw raw(daemon);
+      if (handle == 0 || fd < 0 || raw.greet() != 0) return 1;
+      char byte = 0;
+      ::close(begin[1]);
+      if (::write(ready[1], &byte, 1) != 1 || ::read(begin[0], &byte, 1) != 0) return 2;
+      for (int k = 0; k < kCalls; ++k) {
+        if (!raw.send(call, {&fd, 1})) return 3;
+      }
+      for (int k = 0; k < kCalls; ++k) {
+        wire::Reply reply;
+        // The patience of a Raw is for one call.
+        ssize_t length = -1;
+        test::eventually([&] { return (length = raw.receive(reply)) != -1; });
+        if (length <= 0 || reply.result != 0) return 4;
+      }
+      return 0;
+    }));
+  }
+  for (int i = 0; i < kProcesses; ++i) {
+    char byte;
+    ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  }
+  for (const int fd : {ready[0], ready[1], begin[0], begin[1]}) ::close(fd);
+  for (Child& child : children) EXPECT_EQ(child.wait(), 0) << daemon.log();
+  EXPECT_LT(most_bytes_of(daemon.process().pid()), kMost);
+  expect_alive(daemon);
+}
+
+// Calls that block hold all threads that the client may have; behind them come the largest messages
+// that there are, which nobody carries out.
+TEST(HostileClient, WhoseMessagesWaitForThreadsKeepsTheDaemonSmall) {
+  constexpr int kConnections = 160, kBlocked = 3, kLarge = 58;
+  struct __attribute__((packed)) {
+    InitialiseCall call;
+    std::byte data[30'000] = {};
+  } large;
+  large.call.request.header.size = sizeof(large);
+  large.call.request.data_bytes = sizeof(large.data);
+  constexpr uint64_t kMost = 128 << 20;
+  static_assert(kConnections * kLarge * sizeof(large) > 2 * kMost);
+  const Folder folder;
+  Daemon daemon(folder);
+  std::vector<std::unique_ptr<Raw>> hostile;
+  for (int i = 0; i < kConnections; ++i) {
+    hostile.push_back(std::make_unique<Raw>(daemon));
+    ASSERT_EQ(hostile.back()->greet(), 0) << hostile.back()->behind;
+  }
+  const uint64_t before = most_bytes_of(daemon.process().pid());
+  wire::Reply reply;
+  ASSERT_TRUE(hostile[0]->send(InitialiseCall()));
+  ASSERT_GT(hostile[0]->receive(reply), 0);
+  for (int k = 0; k < kBlocked; ++k) {
+    for (const auto& raw : hostile) ASSERT_TRUE(raw->send(InitialiseCall()));
+  }
+  // What does not fit the sockets is not sent.
+  for (int k = 0; k < kLarge; ++k) {
+    for (const auto& raw : hostile) (void)raw->send(large, {}, 1);
+  }
+  EXPECT_THAT(daemon.log(), Not(HasSubstr("its connection is closed")));
+  EXPECT_LT(most_bytes_of(daemon.process().pid()), before + kMost);
+  Child other = Child::forked([&] { return Raw(daemon).greet() == 0 ? 0 : 1; });
+  EXPECT_EQ(other.wait(), 0) << daemon.log();
 }
 
 TEST(SharedDescriptors, ThatAClientMayNotOpenAreNamedAsWhatTheyAre) {

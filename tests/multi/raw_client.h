@@ -38,9 +38,9 @@ class Raw {
     }
   }
   template <typename T>
-  bool send(const T& message, std::span<const int> files = {}) {
+  bool send(const T& message, std::span<const int> files = {}, int patience_ms = kPatienceMs) {
     const iovec part = {const_cast<T*>(&message), sizeof(message)};
-    return base::send_packet(socket_.get(), {&part, 1}, files, kPatienceMs) == 0;
+    return base::send_packet(socket_.get(), {&part, 1}, files, patience_ms) == 0;
   }
   // Bytes of the next message; 0 when the daemon has closed the connection, -1 when it is silent.
   template <typename T>

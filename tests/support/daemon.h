@@ -43,8 +43,8 @@ class Daemon {
   std::unique_ptr<Process> process_;
 };
 
-// A multi-worker (tests/multi/worker.cpp) with one core of a device and a model of build/neff; it
-// says "ready" first.
+// A multi-worker (tests/multi/worker.cpp) with one core of a device and a model of build/neff, or
+// of an absolute path; it says "ready" first.
 class Worker {
  public:
   Worker(const Folder& folder, const std::string& emulator, int core, const std::string& neff,

@@ -356,7 +356,7 @@ void Session::abandon() {
   for_each_device([&](Device& device) { device.chip().halt(cores_of(device).marked); });
 }
 
-void Session::stop_programs() {
+void Session::stop() {
   for_each_device([&](Device& device) {
     const Cores cores = cores_of(device);
     // Memory is freed even if a core cannot be reset.
@@ -365,7 +365,7 @@ void Session::stop_programs() {
 }
 
 void Session::release() {
-  if (abandoned()) stop_programs();
+  if (abandoned()) stop();
   if (!restricted_) {
     device_.release_queues(id_);
     uint32_t slot = 0;

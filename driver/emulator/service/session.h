@@ -46,6 +46,8 @@ class Session {
   // the programs that the process has left running. Those on cores that it has marked rest from now
   // on. Does not wait. Any thread.
   void abandon();
+  // Resets the cores whose programs the process has left behind. Takes its time.
+  void stop();
   // Gives everything back; called once, by Instance::close.
   void release();
 
@@ -89,8 +91,6 @@ class Session {
   Cores cores_of(Device& device);
   template <typename Action>
   void for_each_device(Action action);
-  // Resets the cores whose programs this process has left behind.
-  void stop_programs();
 
   Instance& instance_;
   Device& device_;

@@ -32,25 +32,27 @@ class Shares {
     return within_share(count(processes_, client.process), count(users_, client.user), taken_,
                         room_);
   }
-  void take(const Client& client) {
+  // `count` of them at once, all of which go by the share before.
+  void take(const Client& client, size_t count = 1) {
     size_t& user = users_[client.user];
     try {
-      ++processes_[client.process];
+      processes_[client.process] += count;
     } catch (...) {
       if (user == 0) users_.erase(client.user);
       throw;
     }
-    ++user;
-    ++taken_;
+    user += count;
+    taken_ += count;
   }
-  void give_back(const Client& client) {
-    drop(users_, client.user);
-    drop(processes_, client.process);
-    --taken_;
+  void give_back(const Client& client, size_t count = 1) {
+    drop(users_, client.user, count);
+    drop(processes_, client.process, count);
+    taken_ -= count;
   }
   size_t taken() const { return taken_; }
   size_t room() const { return room_; }
   size_t taken_by_user(const Client& client) const { return count(users_, client.user); }
+  size_t taken_by_process(const Client& client) const { return count(processes_, client.process); }
 
  private:
   template <typename Key>
@@ -59,9 +61,9 @@ class Shares {
     return found == counts.end() ? 0 : found->second;
   }
   template <typename Key>
-  static void drop(std::unordered_map<Key, size_t>& counts, Key key) {
+  static void drop(std::unordered_map<Key, size_t>& counts, Key key, size_t count) {
     const auto found = counts.find(key);
-    if (--found->second == 0) counts.erase(found);
+    if ((found->second -= count) == 0) counts.erase(found);
   }
 
   const size_t room_;

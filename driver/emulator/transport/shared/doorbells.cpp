@@ -11,6 +11,8 @@
 #include <chrono>
 #include <cstring>
 #include <new>
+#include <system_error>
+#include <utility>
 
 #include "driver/base/backoff.h"
 #include "driver/base/thread_sanitizer.h"
@@ -30,9 +32,21 @@ constexpr std::chrono::microseconds kSpin{20};
 constexpr std::chrono::microseconds kSlice{30};
 // Passes without work before it offers the processor to others.
 constexpr unsigned kBusyPasses = 32;
-// Threads in all.
-constexpr unsigned kMostThreads = 4;
+// Threads that look at pages at the same time, the watcher included: more than processors take time
+// from each other and from clients.
+constexpr unsigned kMostAwake = 4;
+// How often the deputy looks. A doorbell is overdue after one to two of these: many times what a
+// slice takes, and little for a neighbour who waits.
+constexpr std::chrono::milliseconds kLook{2};
+// Looks at which nothing has happened before it leaves off.
+constexpr unsigned kCalmLooks = 64;
+// Beside overdue ones: those that are awake, as many that become overdue at the same look, and the
+// deputy.
+constexpr size_t kOtherThreads = 2 * kMostAwake + 1;
 constexpr int kSleepMs = 10'000;
+// Of whoever removes a doorbell, while it is served.
+constexpr base::Backoff::Steps kLooks = {256, 64, std::chrono::microseconds(50),
+                                         std::chrono::milliseconds(1)};
 
 template <typename T>
 T copy_out(const T& shared) {
@@ -70,22 +84,28 @@ Doorbell::~Doorbell() {
   if (page_ != nullptr) ::munmap(page_, wire::kRingBytes);
 }
 
-bool Doorbell::serve() {
-  // Pairs with the client's increment, so that the slots behind it are seen. Sequentially
-  // consistent, as in announce_sleep(): a client that did not see us asleep is seen here.
-  const uint32_t posts = page_->posts.load(std::memory_order_seq_cst);
-  if (posts == posts_.load(std::memory_order_relaxed)) return false;
-  if (busy_.test_and_set(std::memory_order_acquire)) return false;
-  posts_.store(posts, std::memory_order_relaxed);
+const service::Client& Doorbell::client() const { return session_.client(); }
+
+bool Doorbell::rings() const {
+  // Sequentially consistent, as in announce_sleep(): a client that did not see us asleep is seen
+  // here.
+  return page_->posts.load(std::memory_order_seq_cst) != posts_.load(std::memory_order_relaxed);
+}
+
+bool Doorbell::take() { return !taken_.test_and_set(std::memory_order_acquire); }
+
+void Doorbell::serve() {
+  // Pairs with the client's increment, so that the slots behind it are seen.
+  posts_.store(page_->posts.load(std::memory_order_seq_cst), std::memory_order_relaxed);
   for (unsigned i = 0; i < wire::kSlots; ++i) {
     // Acquire: pairs with the client's release store, which follows the request.
     const uint32_t number = page_->slots[i].posted.load(std::memory_order_acquire);
     if (number == served_[i]) continue;
+    // Else it would begin the next program when one was stopped because its process is gone.
+    if (session_.abandoned()) return;
     base::take_from_other_processes();
     serve(i, number);
   }
-  busy_.clear(std::memory_order_release);
-  return true;
 }
 
 void Doorbell::serve(unsigned index, uint32_t number) {
@@ -144,31 +164,65 @@ std::unique_ptr<Doorbells> Doorbells::create() {
     service::fail(-errno, "doorbells of clients cannot be watched: %s", std::strerror(errno));
     return nullptr;
   }
-  const unsigned helpers = std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads) - 1;
-  Doorbells* const doorbells = made.get();
-  made->threads_.emplace_back([doorbells] { doorbells->watch(); });
-  for (unsigned i = 0; i < helpers; ++i) {
-    made->threads_.emplace_back([doorbells] { doorbells->help(); });
-  }
+  const std::lock_guard lock(made->rest_mutex_);
+  made->start_thread(true);
+  made->start_thread(false);
   return made;
 }
 
 Doorbells::~Doorbells() {
-  stopping_.store(true);
+  std::list<Thread> threads;
+  {
+    const std::lock_guard lock(rest_mutex_);
+    stopping_.store(true);
+    threads.splice(threads.end(), threads_);
+  }
   const uint64_t one = 1;
   (void)!::write(stop_.get(), &one, sizeof(one));
-  {
-    const std::lock_guard lock(help_mutex_);
-    wanted_ = kMostThreads;
+  wanted_or_calm_.notify_all();
+  for (Thread& thread : threads) thread.thread.join();
+}
+
+// With rest_mutex_ held. Throws std::system_error where the host gives none.
+void Doorbells::start_thread(bool watches) {
+  if (stopping_.load(std::memory_order_relaxed) ||
+      threads_.size() >= kMostOverdue + kOtherThreads) {
+    return;
   }
-  help_wanted_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  Thread& made = threads_.emplace_back();
+  if (watches) {
+    watcher_.store(&made);
+  } else {
+    helping_.fetch_add(1, std::memory_order_relaxed);
+  }
+  try {
+    made.thread = std::thread([this, &made, watches] {
+      // Before it can be overdue itself: it may be the only one that rests.
+      if (!watches) rest(made);
+      work(made);
+    });
+  } catch (...) {
+    if (!watches) helping_.fetch_sub(1, std::memory_order_relaxed);
+    threads_.pop_back();
+    throw;
+  }
+}
+
+std::shared_lock<std::shared_mutex> Doorbells::share() {
+  // Threads that change something are quick.
+  while (waiting_.load(std::memory_order_relaxed) != 0) base::yield_processor();
+  return std::shared_lock(mutex_);
+}
+
+std::unique_lock<std::shared_mutex> Doorbells::own() {
+  waiting_.fetch_add(1);
+  std::unique_lock lock(mutex_);
+  waiting_.fetch_sub(1);
+  return lock;
 }
 
 bool Doorbells::add(Doorbell& doorbell) {
-  waiting_.fetch_add(1);
-  const std::unique_lock lock(mutex_);
-  waiting_.fetch_sub(1);
+  const auto lock = own();
   doorbells_.push_back(&doorbell);
   epoll_event event = {EPOLLIN, {&doorbell}};
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, doorbell.event(), &event) != 0) {
@@ -180,59 +234,85 @@ bool Doorbells::add(Doorbell& doorbell) {
   return true;
 }
 
-void Doorbells::remove(Doorbell& doorbell) {
-  waiting_.fetch_add(1);
-  const std::unique_lock lock(mutex_);
-  waiting_.fetch_sub(1);
+void Doorbells::retire(Doorbell& doorbell) {
+  const auto lock = own();
   std::erase(doorbells_, &doorbell);
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, doorbell.event(), nullptr);
 }
 
-unsigned Doorbells::pass() {
-  // Threads that add or remove a doorbell are quick.
-  while (waiting_.load(std::memory_order_relaxed) != 0) base::yield_processor();
-  const std::shared_lock lock(mutex_);
+bool Doorbells::await(const Doorbell& doorbell, std::chrono::milliseconds patience) {
+  const Clock::time_point deadline = Clock::now() + patience;
+  base::Backoff backoff(kLooks);
+  while (doorbell.is_taken()) {
+    if (backoff.sleeps() && Clock::now() >= deadline) return false;
+    backoff.wait();
+  }
+  return true;
+}
+
+void Doorbells::remove(Doorbell& doorbell) {
+  retire(doorbell);
+  while (!await(doorbell, std::chrono::milliseconds(kSleepMs))) {
+  }
+}
+
+// --- of a thread that is awake ----------------------------------------------------------------
+
+void Doorbells::work(Thread& self) {
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    if (spin(self)) continue;
+    if (watcher_.load(std::memory_order_relaxed) == &self) {
+      sleep(self);
+    } else {
+      rest(self);
+    }
+  }
+}
+
+// How many doorbells were served. One that moves because another is removed may be left out, but
+// none is if this is 0.
+unsigned Doorbells::pass(Thread& self) {
   unsigned busy = 0;
-  for (Doorbell* doorbell : doorbells_) busy += doorbell->serve();
+  auto lock = share();
+  for (size_t i = 0; i < doorbells_.size(); ++i) {
+    Doorbell* const doorbell = doorbells_[i];
+    if (!doorbell->rings() || !may_be_served(*doorbell) || !doorbell->take()) continue;
+    const bool last = i + 1 == doorbells_.size();
+    lock.unlock();
+    serve(self, *doorbell);
+    ++busy;
+    if (last) break;  // one that was added meanwhile is of the next pass
+    lock = share();
+  }
   return busy;
 }
 
-void Doorbells::ask_for_help() {
-  if (resting_.load(std::memory_order_relaxed) == 0) return;
-  {
-    const std::lock_guard lock(help_mutex_);
-    if (wanted_ == 0) wanted_ = 1;
-  }
-  help_wanted_.notify_one();
+void Doorbells::serve(Thread& self, Doorbell& doorbell) {
+  const uint64_t number = ++self.served << kNumber;
+  self.doorbell.store(&doorbell, std::memory_order_relaxed);
+  // Sequentially consistent, both: either the deputy sees that this thread serves, or this thread
+  // sees that the deputy has left off.
+  self.state.exchange(number | kServing);
+  if (calm_.load()) wake_deputy();
+  doorbell.serve();
+  // Acquire and release: the deputy looks at the doorbell only while the state lets it.
+  const uint64_t state = self.state.exchange(number, std::memory_order_acq_rel);
+  if ((state & kOverdue) != 0) catch_up(self, doorbell);
+  doorbell.let_go();
 }
 
-void Doorbells::sleep() {
-  epoll_event events[16];
-  {
-    const std::shared_lock lock(mutex_);
-    for (Doorbell* doorbell : doorbells_) doorbell->announce_sleep(true);
-  }
-  // What was posted before a client could know.
-  const bool more = pass() != 0;
-  const int count = more ? 0 : ::epoll_wait(epoll_.get(), events, 16, kSleepMs);
-  // First the accesses that a client waits for.
-  if (count > 0) (void)pass();
-  const std::shared_lock lock(mutex_);
-  for (int i = 0; i < count; ++i) {
-    auto* rung = static_cast<Doorbell*>(events[i].data.ptr);
-    // It may have been removed meanwhile.
-    if (std::find(doorbells_.begin(), doorbells_.end(), rung) != doorbells_.end()) {
-      rung->drain_event();
-    }
-  }
-  for (Doorbell* doorbell : doorbells_) doorbell->announce_sleep(false);
+// The threads of a client that has its share of overdue ones look again when they are done.
+bool Doorbells::may_be_served(const Doorbell& doorbell) {
+  if (overdue_.load(std::memory_order_relaxed) == 0) return true;
+  const std::lock_guard lock(shares_mutex_);
+  return overdue_shares_.has_share(doorbell.client());
 }
 
 // False when there has been nothing to do for so long that the thread may sleep.
-bool Doorbells::spin(unsigned& idle) {
+bool Doorbells::spin(Thread& self) {
   const Clock::time_point end = Clock::now() + kSpin;
-  while (!stopping_.load(std::memory_order_relaxed)) {
-    if (const unsigned busy = pass(); busy != 0) {
+  for (unsigned idle = 0; !stopping_.load(std::memory_order_relaxed);) {
+    if (const unsigned busy = pass(self); busy != 0) {
       if (busy > 1) ask_for_help();
       return true;
     }
@@ -247,24 +327,147 @@ bool Doorbells::spin(unsigned& idle) {
   return false;
 }
 
-void Doorbells::watch() {
-  while (!stopping_.load(std::memory_order_relaxed)) {
-    unsigned idle = 0;
-    if (!spin(idle)) sleep();
+void Doorbells::ask_for_help() {
+  static const unsigned most = std::clamp(std::thread::hardware_concurrency(), 1u, kMostAwake) - 1;
+  if (resting_.load(std::memory_order_relaxed) == 0 ||
+      helping_.load(std::memory_order_relaxed) >= most) {
+    return;
+  }
+  {
+    const std::lock_guard lock(rest_mutex_);
+    if (wanted_ == 0) wanted_ = 1;
+  }
+  wanted_or_calm_.notify_one();
+}
+
+// --- of the watcher -----------------------------------------------------------------------------
+
+// False if the watch is another thread's by now.
+bool Doorbells::announce_sleep(const Thread& self) {
+  const auto lock = share();
+  if (watcher_.load(std::memory_order_relaxed) != &self) return false;
+  for (Doorbell* doorbell : doorbells_) doorbell->announce_sleep(true);
+  return true;
+}
+
+void Doorbells::sleep(Thread& self) {
+  epoll_event events[16];
+  if (!announce_sleep(self)) return;
+  // What was posted before a client could know.
+  const bool more = pass(self) != 0;
+  const int count = more ? 0 : ::epoll_wait(epoll_.get(), events, 16, kSleepMs);
+  // First the accesses that a client waits for.
+  if (count > 0) (void)pass(self);
+  const auto lock = share();
+  // One of them has taken so long that another thread watches, and perhaps sleeps.
+  if (watcher_.load(std::memory_order_relaxed) != &self) return;
+  for (int i = 0; i < count; ++i) {
+    auto* rung = static_cast<Doorbell*>(events[i].data.ptr);
+    // It may have been removed meanwhile.
+    if (std::find(doorbells_.begin(), doorbells_.end(), rung) != doorbells_.end()) {
+      rung->drain_event();
+    }
+  }
+  for (Doorbell* doorbell : doorbells_) doorbell->announce_sleep(false);
+}
+
+// --- of threads that rest -----------------------------------------------------------------------
+
+void Doorbells::rest(Thread& self) {
+  std::unique_lock lock(rest_mutex_);
+  helping_.fetch_sub(1, std::memory_order_relaxed);
+  resting_.fetch_add(1, std::memory_order_relaxed);
+  bool watches = false;
+  while (!stopping_.load(std::memory_order_relaxed) && wanted_ == 0 && !watches) {
+    if (deputy_ == nullptr) deputy_ = &self;
+    if (deputy_ != &self) {
+      wanted_or_calm_.wait(
+          lock);  // bounded: by the one that is the deputy, who tells when it leaves
+    } else {
+      stand_by(lock, self);
+      watches = watcher_.load(std::memory_order_relaxed) == &self;
+    }
+  }
+  if (deputy_ == &self) deputy_ = nullptr;
+  resting_.fetch_sub(1, std::memory_order_relaxed);
+  if (!watches) {
+    helping_.fetch_add(1, std::memory_order_relaxed);
+    if (wanted_ != 0) --wanted_;
+  }
+  if (resting_.load(std::memory_order_relaxed) != 0) {
+    wanted_or_calm_.notify_all();  // one of them is the next deputy
+    return;
+  }
+  try {
+    start_thread(false);
+  } catch (const std::system_error&) {
+    // The next one that rests is the deputy.
+  } catch (const std::bad_alloc&) {
   }
 }
 
-void Doorbells::help() {
-  while (!stopping_.load(std::memory_order_relaxed)) {
-    unsigned idle = 0;
-    if (spin(idle)) continue;
-    std::unique_lock lock(help_mutex_);
-    resting_.fetch_add(1, std::memory_order_relaxed);
-    help_wanted_.wait_for(lock, std::chrono::milliseconds(kSleepMs),
-                          [this] { return wanted_ != 0; });
-    resting_.fetch_sub(1, std::memory_order_relaxed);
-    if (wanted_ != 0) --wanted_;
+// By the deputy: until its next look, or until something else is to be done.
+void Doorbells::stand_by(std::unique_lock<std::mutex>& lock, Thread& self) {
+  const auto called = [this] { return stopping_.load(std::memory_order_relaxed) || wanted_ != 0; };
+  if (calm_looks_ < kCalmLooks) {
+    if (wanted_or_calm_.wait_for(lock, kLook, called)) return;
+    calm_looks_ = look(self) ? 0 : calm_looks_ + 1;
+    return;
   }
+  calm_.store(true);
+  // Behind that store: what began before a thread could see it.
+  if (!look(self)) {
+    wanted_or_calm_.wait_for(lock, std::chrono::milliseconds(kSleepMs),
+                             [&] { return called() || !calm_.load(std::memory_order_relaxed); });
+  }
+  calm_.store(false);
+  calm_looks_ = 0;
+}
+
+void Doorbells::wake_deputy() {
+  {
+    const std::lock_guard lock(rest_mutex_);
+    calm_.store(false);
+  }
+  wanted_or_calm_.notify_all();
+}
+
+// By the deputy. Whether anything has been served since its last look.
+bool Doorbells::look(Thread& self) {
+  bool active = false;
+  for (Thread& thread : threads_) {
+    uint64_t state = thread.state.load();
+    const bool same = std::exchange(thread.seen, state) == state;
+    active = active || !same;
+    if (!same || (state & kServing) == 0 || (state & kOverdue) != 0) continue;
+    // Acquire: the doorbell that it serves. From here to catch_up() the thread keeps it.
+    if (!thread.state.compare_exchange_strong(state, state | kOverdue)) continue;
+    thread.seen = state | kOverdue;
+    try {
+      const std::lock_guard lock(shares_mutex_);
+      overdue_shares_.take(thread.doorbell.load(std::memory_order_relaxed)->client());
+      overdue_.store(overdue_shares_.taken(), std::memory_order_relaxed);
+      thread.counted = true;
+    } catch (const std::bad_alloc&) {
+    }
+    if (watcher_.load(std::memory_order_relaxed) != &thread) {
+      helping_.fetch_sub(1, std::memory_order_relaxed);
+      continue;
+    }
+    const auto lock = own();
+    watcher_.store(&self, std::memory_order_relaxed);
+  }
+  return active;
+}
+
+// By a thread that was overdue, and has done what it served: it helps until it rests.
+void Doorbells::catch_up(Thread& self, const Doorbell& doorbell) {
+  const std::lock_guard lock(rest_mutex_);
+  helping_.fetch_add(1, std::memory_order_relaxed);
+  if (!std::exchange(self.counted, false)) return;
+  const std::lock_guard shares_lock(shares_mutex_);
+  overdue_shares_.give_back(doorbell.client());
+  overdue_.store(overdue_shares_.taken(), std::memory_order_relaxed);
 }
 
 }  // namespace neuron::transport

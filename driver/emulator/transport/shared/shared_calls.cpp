@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "driver/emulator/service/error.h"
@@ -23,6 +24,8 @@ using service::fail;
 
 // How long a client may leave its messages unread.
 constexpr int kPatienceMs = 10'000;
+// Bytes of a call that nobody counts: about those of its message.
+constexpr uint64_t kUncounted = 64u << 10;
 // How often a wait looks whether the client still lives.
 constexpr std::chrono::milliseconds kLook{20};
 
@@ -110,7 +113,8 @@ int send_answer(int socket, uint32_t id, int result, std::span<const std::byte> 
   return base::send_packet(socket, parts, {}, kPatienceMs);
 }
 
-int carry_out_ioctl(service::Session& session, int socket, Call& call) {
+int carry_out_ioctl(service::Session& session, int socket, Call& call, CallBudget& budget,
+                    const std::atomic<bool>& gone) {
   const Request& request = call.request;
   const auto refuse = [&](int error, const char* why) {
     fail(error, "call 0x%llx on a shared device: %s",
@@ -129,19 +133,34 @@ int carry_out_ioctl(service::Session& session, int socket, Call& call) {
   if (has_file && !base::is_memory_file(call.file.get())) {
     return refuse(-EINVAL, "its data is in a file that is not in memory");
   }
-  PacketData from_packet(request.data);
-  FileData from_file(call.file.get());
   const bool in_file = (request.flags & wire::kFlagDataInFile) != 0;
   if (in_file && !has_file) return refuse(-EINVAL, "the file with its data is missing");
-  wire::DataSource& data = in_file ? static_cast<wire::DataSource&>(from_file) : from_packet;
-  wire::IncomingCall incoming;
-  const int error = incoming.accept(request.ioctl.request, request.argument, request.ioctl.pointers,
-                                    request.ioctl.data_bytes, data);
+  CallMemory memory(budget, session.client());
+  std::optional<wire::IncomingCall> accepted;  // behind `memory`: its buffers are gone before
+  int error = -ENOBUFS;
+  uint64_t room = std::max(
+      kUncounted, wire::IncomingCall::least_room(request.ioctl.request, request.ioctl.data_bytes));
+  // Again when it is known what the answer needs; of a call in a file the client may then have
+  // changed the data, and it is not asked a third time.
+  for (unsigned i = 0; i < 2 && error == -ENOBUFS; ++i) {
+    accepted.reset();
+    memory.give_back();
+    if (room > kUncounted && !memory.take(room, gone)) return -ECANCELED;
+    PacketData from_packet(request.data);
+    FileData from_file(call.file.get());
+    error = accepted.emplace().accept(
+        request.ioctl.request, request.argument, request.ioctl.pointers, request.ioctl.data_bytes,
+        in_file ? static_cast<wire::DataSource&>(from_file) : from_packet, room);
+    room = accepted->needed();
+  }
+  wire::IncomingCall& incoming = *accepted;
   if (error != 0) {
-    return refuse(error == -EPROTO ? -EINVAL : error,
-                  error == -EPROTO  ? "its data does not agree with its argument"
-                  : error == -E2BIG ? "more than 64 MiB of data; make several calls"
-                                    : "the daemon is out of memory");
+    return refuse(error == -EPROTO || error == -ENOBUFS ? -EINVAL : error,
+                  error == -EPROTO    ? "its data does not agree with its argument"
+                  : error == -ENOBUFS ? "its data changes while it is read; let no thread write it"
+                  : error == -E2BIG
+                      ? "more than 64 MiB of data, or than 65536 pieces; make several calls"
+                      : "the daemon is out of memory");
   }
   const int result = session.ioctl(request.ioctl.request, incoming.argument());
   const std::span<const std::byte> argument = incoming.answer();
@@ -209,12 +228,12 @@ int answer_resolve(service::Session& session, int socket, const Request& request
                     number == request.resolve.known ? -1 : place.memory->file.get());
 }
 
-int carry_out_known(service::Session& session, int socket, Call& call,
+int carry_out_known(service::Session& session, int socket, Call& call, CallBudget& budget,
                     const std::atomic<bool>& gone) {
   const Request& request = call.request;
   switch (request.kind) {
     case wire::Kind::kIoctl:
-      return carry_out_ioctl(session, socket, call);
+      return carry_out_ioctl(session, socket, call, budget, gone);
     case wire::Kind::kMap:
       return answer_map(session, socket, request);
     case wire::Kind::kResolve:
@@ -275,9 +294,10 @@ int send_reply(int socket, uint32_t id, int result, uint64_t first, uint64_t sec
                            kPatienceMs);
 }
 
-int carry_out(service::Session& session, int socket, Call& call, const std::atomic<bool>& gone) {
+int carry_out(service::Session& session, int socket, Call& call, CallBudget& budget,
+              const std::atomic<bool>& gone) {
   try {
-    return carry_out_known(session, socket, call, gone);
+    return carry_out_known(session, socket, call, budget, gone);
   } catch (const std::bad_alloc&) {
     fail(-ENOMEM, "the daemon is out of memory");
     return send_reply(socket, call.request.id, -ENOMEM);

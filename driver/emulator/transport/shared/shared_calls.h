@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "driver/base/packet_socket.h"
+#include "driver/emulator/transport/shared/call_budget.h"
 #include "driver/emulator/transport/shared/shared_message.h"
 
 namespace neuron::service {
@@ -24,6 +25,9 @@ namespace neuron::transport {
 
 // A packet that outlives the buffer it was received into, with the file that came with it.
 struct Call {
+  Call(CallBudget& packets, const service::Client& client) : memory(packets, client) {}
+
+  CallMemory memory;  // of the packet, and of the rest of this
   std::vector<std::byte> packet;
   Request request;  // leads into `packet`
   base::FileDescriptor file;
@@ -31,7 +35,9 @@ struct Call {
 };
 
 // Negative errno if the answer could not be sent. `gone`: set when nobody waits for it any more.
-int carry_out(service::Session& session, int socket, Call& call, const std::atomic<bool>& gone);
+// `budget`: where the buffers of large calls are counted.
+int carry_out(service::Session& session, int socket, Call& call, CallBudget& budget,
+              const std::atomic<bool>& gone);
 // The same for a question, on a connection that has no session.
 int carry_out_question(service::Instance& instance, int socket, const Request& request);
 

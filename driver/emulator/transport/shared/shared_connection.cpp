@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <new>
 
@@ -21,6 +22,10 @@ namespace {
 // Messages of one client before others get their turn.
 constexpr unsigned kTurn = 16;
 constexpr int kPatienceMs = 10'000;
+// How long a program of a client that goes away may go on in the thread of its doorbell.
+constexpr std::chrono::milliseconds kServed{20};
+// What a call that waits for a thread takes beside its message.
+constexpr uint64_t kCallBytes = 512;
 // The interface that the emulated driver implements, not the version of this project.
 constexpr char kDriverVersion[] = "2.25.4.0-emulated";
 
@@ -43,32 +48,33 @@ void Connection::complain(const std::string& what) const {
       base::format("neuron-emulatord: pid {} {}; its connection is closed", client_.pid, what));
 }
 
-bool Connection::receive() {
-  if (over_) return false;
+Connection::Received Connection::receive() {
+  if (over_) return Received::kOver;
   try {
-    if (take_turn()) return true;
+    if (const Received received = take_turn(); received != Received::kOver) return received;
   } catch (const std::bad_alloc&) {
     complain("finds the daemon out of memory for its call");
   }
   abandon();
-  return false;
+  return Received::kOver;
 }
 
-bool Connection::take_turn() {
+Connection::Received Connection::take_turn() {
   alignas(8) std::byte buffer[wire::kMaxMessage];
   for (unsigned i = 0; i < kTurn; ++i) {
+    if (!has_room()) return Received::kNoRoom;
     base::PacketFiles files;
     bool files_lost = false;
     const ssize_t length =
         base::receive_packet(socket_.get(), buffer, files, MSG_DONTWAIT, &files_lost);
-    if (length == -EAGAIN) return true;
+    if (length == -EAGAIN) return Received::kAll;
     if (length > 0 && handle({buffer, static_cast<size_t>(length)}, files, files_lost)) continue;
     if (length == -EMSGSIZE) {
       complain("sent a packet that is larger, or has more files, than any message");
     }
-    return false;
+    return Received::kOver;
   }
-  return true;
+  return Received::kAll;
 }
 
 void Connection::abandon() {
@@ -133,7 +139,8 @@ bool Connection::handle(std::span<const std::byte> packet, base::PacketFiles& fi
     complain("sent more calls at once than a client may have in flight");
     return false;
   }
-  auto call = std::make_shared<Call>();
+  auto call = std::make_shared<Call>(shared_.packets, client_);
+  call->memory.take_at_once(packet.size() + kCallBytes);
   call->packet.assign(packet.begin(), packet.end());
   // Parsed again, because the spans must lead into the copy.
   call->request = *parse_request(call->packet, why);
@@ -144,7 +151,7 @@ bool Connection::handle(std::span<const std::byte> packet, base::PacketFiles& fi
     if (session == nullptr) {
       (void)carry_out_question(shared_.instance, socket_.get(), call->request);
     } else {
-      (void)carry_out(*session, socket_.get(), *call, gone_);
+      (void)carry_out(*session, socket_.get(), *call, shared_.budget, gone_);
     }
   });
   return true;
@@ -175,8 +182,19 @@ void Connection::drop() {
   }
 }
 
+void Connection::remove_doorbell() {
+  shared_.doorbells.retire(*doorbell_);
+  while (!Doorbells::await(*doorbell_, kServed)) {
+    if (!gone_.load(std::memory_order_relaxed)) continue;
+    // A core that nobody has marked was not halted, and runs on until its reset.
+    service::Session* const session = session_.load(std::memory_order_relaxed);
+    session->abandon();
+    session->stop();
+  }
+}
+
 void Connection::close() {
-  if (doorbell_) shared_.doorbells.remove(*doorbell_);
+  if (doorbell_) remove_doorbell();
   int result = 0;
   service::Session* session = nullptr;
   {

@@ -32,6 +32,8 @@ struct Shared {
   service::Instance& instance;
   Workers& workers;
   Doorbells& doorbells;
+  CallBudget& budget;   // buffers of calls that are carried out
+  CallBudget& packets;  // messages that were received and are not answered yet
   std::string profile;
 };
 
@@ -46,13 +48,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   int socket() const { return socket_.get(); }
   const service::Client& client() const { return client_; }
-  // Event loop: takes what has arrived. False when the connection is over. Throws nothing.
-  bool receive();
+  // Event loop: takes what has arrived. Throws nothing.
+  enum class Received : uint8_t {
+    kAll,     // or as much as is one client's turn
+    kNoRoom,  // the client has its share of messages: no more until has_room()
+    kOver,    // the connection
+  };
+  Received receive();
+  bool has_room() const { return shared_.packets.has_share(client_); }
   // Event loop: the client is to be treated as dead. Once.
   void abandon();
 
  private:
-  bool take_turn();
+  Received take_turn();
   bool handle(std::span<const std::byte> packet, base::PacketFiles& files, bool files_lost);
   void greet(const wire::Hello& hello);
   int open(const wire::Hello& hello, uint64_t features);
@@ -61,6 +69,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void submit(std::function<void()> job);
   void drop();   // one pending thing less
   void close();  // the last one
+  void remove_doorbell();
   void complain(const std::string& what) const;
 
   const Shared& shared_;

@@ -42,6 +42,15 @@ constexpr rlim_t kFiles = 65536, kOwnFiles = 64, kFilesOfConnection = 4;
 // A process has 65,530 mappings unless the host was set up otherwise (vm.max_map_count), and a file
 // in the midst of another mapping makes two. Some are left for everything else.
 constexpr size_t kMostMappings = 60'000;
+// Buffers of all calls under way together, twice what the largest call needs. A process that is
+// alone has one call of 64 MiB at a time, or 16 of the 4 MiB that our client sends.
+constexpr uint64_t kCallBytes = 256u << 20;
+static_assert(kCallBytes > 2 * wire::kMaxData + (16u << 20));
+// Messages of all clients that are not answered yet, together: a process that is alone has 256 of
+// the largest.
+constexpr uint64_t kPacketBytes = 64u << 20;
+// How long a client that has its share of them is not listened to.
+constexpr std::chrono::milliseconds kDeaf{5};
 // How long to leave a socket alone when the process has run out of descriptors.
 constexpr std::chrono::milliseconds kExhausted{100};
 
@@ -62,8 +71,9 @@ class Server final : public SharedServer {
       : io_(daemon.io),
         listener_(daemon.io, listener),
         pause_(daemon.io),
+        listening_(daemon.io),
         doorbells_(std::move(doorbells)),
-        shared_{daemon.instance, workers_, *doorbells_, daemon.profile} {
+        shared_{daemon.instance, workers_, *doorbells_, budget_, packets_, daemon.profile} {
     daemon.instance.files().allow(std::min(files_ - files_ / 2, kMostMappings / 2));
   }
 
@@ -183,15 +193,39 @@ class Server final : public SharedServer {
       client->watch.async_wait(stream_descriptor::wait_read,
                                [this, client](const error_code& failure) {
                                  if (failure) return;
-                                 if (client->connection->receive()) {
-                                   watch(client);
-                                 } else {
-                                   forget(client);
+                                 switch (client->connection->receive()) {
+                                   case Connection::Received::kAll:
+                                     return watch(client);
+                                   case Connection::Received::kNoRoom:
+                                     return watch_later(client);
+                                   case Connection::Received::kOver:
+                                     return forget(client);
                                  }
                                });
     } catch (const std::bad_alloc&) {
       end(client);
     }
+  }
+
+  // What it sends stays in its socket meanwhile, where it counts as its own.
+  void watch_later(const ClientPointer& client) {
+    try {
+      deaf_.push_back(client);
+      if (deaf_.size() == 1) listen_later();
+    } catch (const std::bad_alloc&) {
+      end(client);
+    }
+  }
+
+  void listen_later() {
+    listening_.expires_after(kDeaf);
+    listening_.async_wait([this](const error_code& cancelled) {
+      if (cancelled) return;
+      for (const ClientPointer& client : std::exchange(deaf_, {})) {
+        if (!clients_.contains(client)) continue;
+        client->connection->has_room() ? watch(client) : watch_later(client);
+      }
+    });
   }
 
   // The end of the process ends its connection, although a child that it has forked may still have
@@ -223,7 +257,11 @@ class Server final : public SharedServer {
   boost::asio::io_context& io_;
   stream_descriptor listener_;
   boost::asio::steady_timer pause_;
+  boost::asio::steady_timer listening_;  // runs while there are deaf_ ones
+  std::vector<ClientPointer> deaf_;      // clients that are not watched, because they have no room
   std::unique_ptr<Doorbells> doorbells_;
+  CallBudget budget_{kCallBytes};
+  CallBudget packets_{kPacketBytes};
   std::atomic<unsigned> open_{0};
   const Shared shared_;
   std::unordered_set<ClientPointer> clients_;

@@ -177,6 +177,58 @@ TEST(WireIoctl, BatchesOfTransfersTakeTheirArraysAndDataAlong) {
   }
 }
 
+TEST(WireIoctl, ACallThatNeedsMoreRoomSaysHowMuchAndIsAcceptedWithIt) {
+  constexpr uint64_t kBytes = 3 << 20;
+  std::vector<char> data(kBytes, 5);
+  nrt_tensor_batch_op_t ops[2] = {{0, kBytes, data.data()}, {0, 100, data.data()}};
+  neuron_memcpy_batch_t batch = {};
+  batch.ops_ptr = ops;
+  batch.num_ops = 2;
+  for (const bool to_device : {true, false}) {
+    neuron_ioctl_mem_buf_copy64zc_batches argument = {};
+    argument.batches_ptr = &batch;
+    argument.num_batches = 1;
+    argument.is_copy_to_device = to_device;
+    OutgoingCall outgoing;
+    ASSERT_EQ(outgoing.prepare(NEURON_IOCTL_MEM_BUF_ZEROCOPY64_BATCHES, &argument), 0);
+    const auto accept = [&](IncomingCall& incoming, uint64_t room) {
+      Stream stream(outgoing.in());
+      return incoming.accept(NEURON_IOCTL_MEM_BUF_ZEROCOPY64_BATCHES, outgoing.argument(),
+                             outgoing.pointers(), outgoing.in_bytes(), stream, room);
+    };
+    IncomingCall refused;
+    EXPECT_EQ(accept(refused, 65536), -ENOBUFS);
+    EXPECT_GE(refused.needed(), kBytes + 100);
+    EXPECT_LT(refused.needed(), kBytes + (7 << 20)) << "with lists of 65536 pieces";
+    EXPECT_GE(refused.needed(), IncomingCall::least_room(NEURON_IOCTL_MEM_BUF_ZEROCOPY64_BATCHES,
+                                                         outgoing.in_bytes()));
+    IncomingCall again, accepted;
+    EXPECT_EQ(accept(again, refused.needed() - 1), -ENOBUFS);
+    ASSERT_EQ(accept(accepted, refused.needed()), 0);
+    const auto& theirs = *static_cast<neuron_ioctl_mem_buf_copy64zc_batches*>(accepted.argument());
+    const auto* first = static_cast<const char*>(theirs.batches_ptr[0].ops_ptr[0].buffer);
+    EXPECT_EQ(first[kBytes - 1], to_device ? 5 : 0);
+    EXPECT_EQ(accepted.out_bytes(), to_device ? 0u : kBytes + 100);
+  }
+}
+
+TEST(WireIoctl, ACallOfMorePiecesThanAnyClientHasIsRefused) {
+  std::vector<nrt_tensor_batch_op_t> ops(70'000, {0, 1, &ops});
+  neuron_memcpy_batch_t batch = {};
+  batch.ops_ptr = ops.data();
+  batch.num_ops = static_cast<uint32_t>(ops.size());
+  neuron_ioctl_mem_buf_copy64zc_batches argument = {};
+  argument.batches_ptr = &batch;
+  argument.num_batches = 1;
+  OutgoingCall outgoing;
+  ASSERT_EQ(outgoing.prepare(NEURON_IOCTL_MEM_BUF_ZEROCOPY64_BATCHES, &argument), 0);
+  Stream stream(outgoing.in());
+  IncomingCall incoming;
+  EXPECT_EQ(incoming.accept(NEURON_IOCTL_MEM_BUF_ZEROCOPY64_BATCHES, outgoing.argument(),
+                            outgoing.pointers(), stream.size(), stream),
+            -E2BIG);
+}
+
 TEST(WireIoctl, SizesThatDoNotAgreeAreRefused) {
   neuron_ioctl_mem_buf_copy64 argument = {};
   char data[8] = {};
