@@ -354,8 +354,9 @@ class Attacker {
         if (client == nullptr) return;
         const uint64_t handle = client->allocate(1 << 20, false, kAttackersCore);
         std::vector<char> mine(1 << 20);
-        for (int i = 0; i < 50 && goes_on(); ++i)
+        for (int i = 0; i < 50 && goes_on(); ++i) {
           client->buffer(handle, mine.data(), mine.size(), i % 2 == 0);
+        }
       });
     }
     for (std::thread& thread : threads) thread.join();
