@@ -6,7 +6,8 @@
 // out what is not promised (driver/emulator/SECURITY.md): descriptors that name HBM or host memory
 // of another process, the reset of a core that another one has marked, and its registers, but those
 // that are the driver's. All else is allowed. The neighbour's speed is printed; from a minute on it
-// is a condition too: half of its speed alone, as it was before and is after the attack.
+// is a condition too: half of its speed alone, as it was before and is after the attack, on a host
+// that does nothing else.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grp.h>
@@ -399,7 +400,7 @@ double rate(Worker& neighbour, const char* milliseconds = "300") {
 TEST(Attack, OfManyProcessesChangesNothingThatANeighbourComputes) {
   const Folder folder;
   Daemon daemon(folder);
-  const bool root = ::geteuid() == 0;
+  const bool root = ::geteuid() == 0, speed_counts = duration() >= kLongEnoughForSpeed;
   if (root) {
     ASSERT_TRUE(open_to_group(folder, daemon)) << std::strerror(errno);
   }
@@ -408,12 +409,15 @@ TEST(Attack, OfManyProcessesChangesNothingThatANeighbourComputes) {
   const std::string expected = neighbour.ask("hash");
   ASSERT_NE(expected.substr(0, 6), "failed") << neighbour.log();
   const char* const kAlone = "2000";
-  double alone = rate(neighbour, kAlone);
+  const double alone = rate(neighbour, kAlone);
   const auto end = Clock::now() + duration();
   std::vector<Child> attackers;
   for (uint32_t seed = 1; seed <= 4; ++seed) {
     attackers.push_back(Child::forked([&, seed] {
       if (root && !become_other_user()) return 1;
+      // Where speed is a condition, the processors of the host are for the neighbour and the daemon
+      // first: what attackers take of its speed then, they take by the daemon.
+      if (speed_counts && ::nice(19) == -1) return 1;
       return Attacker(daemon.socket(), seed).run(end);
     }));
   }
@@ -435,13 +439,13 @@ TEST(Attack, OfManyProcessesChangesNothingThatANeighbourComputes) {
     const auto client = DeviceClient::open(daemon.socket());
     return client != nullptr && client->mark(kAttackersCore);
   })) << daemon.log();
-  alone = (alone + rate(neighbour, kAlone)) / 2;
-  const double speed = sum / rounds / alone;
+  const double after = rate(neighbour, kAlone), both = (alone + after) / 2;
+  const double speed = sum / rounds / both;
   std::printf("the neighbour executes at %.2f of its speed alone, %u rounds\n", speed, rounds);
-  if (duration() >= kLongEnoughForSpeed) {
+  if (speed_counts) {
     EXPECT_GE(speed, kLeastSpeed)
-        << "attackers take more of the neighbour's speed than their part; "
-           "this needs a host that does nothing else meanwhile";
+        << "alone it executes " << alone << " times a second before and " << after
+        << " after; this needs a host that does nothing else meanwhile, where both are the same";
   }
 }
 
