@@ -94,7 +94,7 @@ bench: bench-dependencies configure ## one JSON object a line: ours against a na
 	elif $(BUILD)/bench/ccom-ratios --has "$(ONLY)"; then $(BUILD)/bench/ccom-ratios --only "$(ONLY)"; \
 	else $(BUILD)/bench/neuron-ratios --only "$(ONLY)"; fi
 
-nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kills, the whole matrix of collectives, public models from npm, exported functions that do nothing, 10,000 faults, a soak of half an hour, networks, virtual machines, a debug kernel, retraining
+nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kills, the whole matrix of collectives, public models from npm, exported functions that do nothing, 10,000 faults, a soak of half an hour, an attack of ten minutes, networks, virtual machines, a debug kernel, retraining
 	$(MAKE) tidy
 	tests/run-sanitized asan $(JOBS) long
 	$(MAKE) tsan
@@ -109,6 +109,7 @@ nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kil
 	$(BUILD)/tests/multi --gtest_filter=SharedDevice.ADaemonThatIsKilled* --gtest_repeat=200 --gtest_brief=1
 	NEURON_TEST_KILLS=5000 $(BUILD)/tests/serve --gtest_filter='*ManyKills*' --gtest_brief=1
 	GLIBC_TUNABLES=glibc.malloc.tcache_count=0 NEURON_TEST_SOAK_SECONDS=1800 $(BUILD)/tests/soak --gtest_brief=1
+	NEURON_TEST_ATTACK_SECONDS=600 $(BUILD)/tests/attack --gtest_brief=1
 	NEURON_TEST_MATRIX=all $(BUILD)/tests/matrix --gtest_brief=1
 	tests/mutation/exported $(BUILD)
 	CCOM_TEST_FAULTS=10000 $(BUILD)/tests/unit_ccom_api --gtest_filter='*RandomFaults*'

@@ -151,17 +151,17 @@ function(neuron_test_program name)
   target_link_libraries(${name} PRIVATE neuron_include ${ARG_LINK})
 endfunction()
 
-# neuron_fuzzer(NAME SOURCE LINK target...): a libFuzzer program; in other builds the same source with
+# neuron_fuzzer(NAME SOURCE CORPUS folder [SOURCES further...] LINK target...): a libFuzzer program; in other builds the same source with
 # a small main that replays files, so that every corpus file is a regression test.
 function(neuron_fuzzer name source)
-  cmake_parse_arguments(ARG "" "CORPUS" "LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;LINK" ${ARGN})
   if(NEURON_FUZZ)
-    add_executable(${name} ${CMAKE_SOURCE_DIR}/${source})
+    add_executable(${name} ${CMAKE_SOURCE_DIR}/${source} ${ARG_SOURCES})
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     add_test(NAME ${name}_corpus COMMAND ${name} -runs=0 -timeout=60 ${CMAKE_SOURCE_DIR}/${ARG_CORPUS})
   else()
-    add_executable(${name} ${CMAKE_SOURCE_DIR}/${source} ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cpp)
+    add_executable(${name} ${CMAKE_SOURCE_DIR}/${source} ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cpp)
     add_test(NAME ${name}_corpus COMMAND ${name} ${CMAKE_SOURCE_DIR}/${ARG_CORPUS})
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

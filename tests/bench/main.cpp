@@ -117,7 +117,7 @@ int main(int argc, char** argv) {
              {"copy-shared-descriptors", one<copy_shared_descriptors>},
              {"clients", one<clients>},
              {"clients-fairness", one<clients_fairness>},
-             {"freed-after-kill", one<freed_after_kill>},
+             {"freed-after-kill", freed_after_kill},
              {"monitor", one<monitor>},
              {"ls", one<ls>},
              {"nki-trace", nki_trace},

@@ -44,14 +44,14 @@ Ratio softmax();
 Ratio layernorm();
 Ratio gelu();
 Ratio attention();
-std::vector<Ratio> strict();  // one for each kernel
+std::vector<Ratio> strict();            // one for each kernel
+std::vector<Ratio> freed_after_kill();  // one for each kind of work
 Ratio launch_shared();
 Ratio launch_shared_cold();
 Ratio copy_shared();
 Ratio copy_shared_descriptors();
 Ratio clients();
 Ratio clients_fairness();
-Ratio freed_after_kill();
 Ratio probe();
 Ratio serve();
 Ratio serve_p99();

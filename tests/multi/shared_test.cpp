@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <random>
+#include <utility>
 
 #include "driver/ndl/port_backends.h"
 #include "tests/multi/long_work.h"
@@ -201,22 +202,14 @@ TEST_P(ClientKilledDuring, LeavesNothingBehindAfterASecond) {
   const uint64_t before = observer.allocations();
   std::mt19937 random(20261123);
   for (int i = 0; i < kKills; ++i) {
-    int begun[2];
-    ASSERT_EQ(::pipe(begun), 0);
-    test::Child child = test::Child::forked([&] {
-      const auto client = DeviceClient::open(daemon.socket());
-      if (client == nullptr || !client->mark(0)) return 1;
-      GetParam().work(*client, [&] { EXPECT_EQ(::write(begun[1], "", 1), 1); });
-      return 2;
-    });
-    ::close(begun[1]);
-    char byte;
-    EXPECT_EQ(::read(begun[0], &byte, 1), 1) << "its work has not begun: " << daemon.log();
-    ::close(begun[0]);
+    const std::unique_ptr<Working> work = GetParam().start(daemon);
+    EXPECT_TRUE(work->began()) << "its work has not begun: " << daemon.log();
     ::usleep(20'000 + random() % 100'000);
-    ASSERT_FALSE(child.ended()) << "its work has failed: " << daemon.log();
-    child.kill();
-    const double took = milliseconds_until([&] { return observer.is_free(before); });
+    ASSERT_FALSE(work->failed()) << "its work has failed: " << daemon.log();
+    const double took = milliseconds_until([&, killed = false]() mutable {
+      if (!std::exchange(killed, true)) work->kill();
+      return observer.is_free(before);
+    });
     EXPECT_LT(took, 1000) << "kill " << i << ": " << observer.others() << " processes, "
                           << observer.allocations() << " allocations instead of " << before
                           << daemon.log();

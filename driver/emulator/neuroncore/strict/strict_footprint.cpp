@@ -84,11 +84,7 @@ void StrictFootprint::mark(uint64_t first, uint64_t bytes) {
   }
 }
 
-<<<<<<< HEAD
 void StrictFootprint::begin_map() {
-  if (map_.empty()) map_.resize(kMapWords);
-=======
-void StrictFootprint::draw(const isa::Operand& operand, std::vector<StrictSegment>& segments) {
   // Empty but for what a drawing left that was given up.
   if (map_.empty()) {
     map_.resize(kMapWords);
@@ -96,8 +92,6 @@ void StrictFootprint::draw(const isa::Operand& operand, std::vector<StrictSegmen
     std::fill(map_.begin(), map_.end(), 0);
   }
   given_up_ = true;
-  uint32_t steps = 0;
->>>>>>> latewrites
   lowest_ = kMapWords - 1;
   highest_ = 0;
 }
@@ -106,13 +100,18 @@ std::span<const StrictSegment> StrictFootprint::of_offsets(unsigned space, uint6
                                                            unsigned bytes,
                                                            std::span<const uint32_t> offsets) {
   begin_map();
-  for (const uint32_t offset : offsets) mark(base + uint64_t{offset} * bytes, bytes);
+  uint32_t steps = 0;
+  for (const uint32_t offset : offsets) {
+    base::Abandonment::look_now_and_then(steps);
+    mark(base + uint64_t{offset} * bytes, bytes);
+  }
   end_map(space, scattered_);
   return scattered_;
 }
 
 void StrictFootprint::draw(const isa::Operand& operand, std::vector<StrictSegment>& segments) {
   begin_map();
+  uint32_t steps = 0;
   const int64_t bytes = isa::dtype_bytes(operand.dtype);
   struct Dimension {
     int64_t size = 1, step = 0;
