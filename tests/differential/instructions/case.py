@@ -128,7 +128,7 @@ class Case:
         self.before = np.concatenate([self.before, noise], axis=1)
         self.after = np.concatenate([self.after, noise], axis=1)
 
-    def _sizes(self, count):
+    def shape_of(self, count):
         """A shape of up to four dimensions with as many elements."""
         sizes = [count]
         for _ in range(self.one(0, 0, 1, 1, 2, 3)):
@@ -168,7 +168,7 @@ class Case:
              padding=0):
         """`sizes` is a shape, or a number of elements for a shape of any kind. `padding`: bytes behind it."""
         if isinstance(sizes, int):
-            sizes = [sizes] if dense else self._sizes(sizes)
+            sizes = [sizes] if dense else self.shape_of(sizes)
         size = FORMATS[dtype].size
         steps, first, extent = self._layout(list(sizes), written, dense)
         low = self._grow(extent * size + padding)

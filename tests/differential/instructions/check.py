@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random instructions on an emulated device against the model in NumPy, bit by bit.
 
-  check.py --target trn2 --cases 500 --seed 7     a run of many
+  check.py --target trn2 --cases 1032 --seed 7    a run of many
   check.py --target trn2 --seed 7 --case 123      one case of it alone, with its instructions
   check.py --target trn2 --seeds 100              as many seeds, from --seed on
   check.py --target trn2 --only matmul            cases of one instruction
@@ -85,7 +85,7 @@ def main():
     parser.add_argument("--target", choices=GENERATIONS, default="trn2")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--cases", type=int, default=500)
+    parser.add_argument("--cases", type=int, default=1032)
     parser.add_argument("--case", type=int)
     parser.add_argument("--only", default="")
     options = parser.parse_args()

@@ -3,7 +3,7 @@
 import numpy as np
 
 import model
-from formats import FORMATS
+from formats import FLOATS, FORMATS, INTEGERS
 
 ROW = 262144  # Bytes from one partition to the next in the address map
 
@@ -34,8 +34,8 @@ def dma_copy(c):
 
 def dma_cast(c):
     parts, n = c.parts(), c.count()
-    a = _tile(c, c.source, parts, n, c.any_type())
-    dst = _tile(c, c.output, parts, n, c.any_type())
+    # f8e4fn is not among the types that the reference lists for descriptors.
+    a, dst = (_tile(c, make, parts, n, c.one(*FLOATS, *FLOATS, *INTEGERS)) for make in (c.source, c.output))
     if {a.dtype, dst.dtype} <= {"i32", "u32"}:
         c.fill(a, c.numbers.randint(0, 1 << 24, (parts, n)))
     c.run("DMA", f"{_side(a)} -> {_side(dst)}, op=cast")
@@ -47,7 +47,7 @@ def dma_cast(c):
 def dma_compute(c):
     parts, n, op = c.parts(), c.count(), c.one("add", "min", "max", "fma")
     kind = "number" if op in ("min", "max") else "whole"  # Whole numbers have one sum in any order
-    dtype = c.float_type()
+    dtype = c.choose.choice(FLOATS)
     sources = [_tile(c, c.source, parts, n, dtype, kind) for _ in range(c.one(2, 2, 3, 4))]
     dst = _tile(c, c.output, parts, n, c.one("f32", "bf16", dtype))
     scales = [c.one(0.5, 1, 2, -4) if op == "fma" else 1 for _ in sources]
@@ -65,4 +65,15 @@ def dma_compute(c):
     c.expect(dst, total, zero_sign=False)
 
 
-CASES = {2: [dma_copy, dma_cast, dma_compute], 3: [], 4: []}
+def dma_transpose(c):
+    rows, columns = c.choose.randint(1, 128), c.choose.randint(1, 128)
+    dtype = c.one("bf16", "f32", "i16", "u32")
+    size = FORMATS[dtype].size
+    a = c.source(rows, [columns], dtype, dense=True)
+    dst = c.output(columns, [rows], dtype, dense=True)
+    sides = [f"sbuf + {t.start * ROW} + {t.place()} [{t.parts}:{ROW}, {t.count * size}]" for t in (a, dst)]
+    c.run("DMA", f"{sides[0]} -> {sides[1]}, op=transpose, shape=[1, {rows}, {columns}, 1], element={size}")
+    c.expect_codes(dst, c.raw(a).T)
+
+
+CASES = {2: [dma_copy, dma_cast, dma_compute, dma_transpose], 3: [], 4: []}

@@ -8,7 +8,7 @@ from formats import FORMATS, INTEGERS
 
 def _pattern(c, n):
     """Sizes and steps that give n numbers, outermost first, as text and as a list."""
-    sizes = c._sizes(n)
+    sizes = c.shape_of(n)
     steps = [c.choose.randint(-9, 9) for _ in sizes]
     pattern = list(zip(sizes, steps))
     # p0 is innermost.
