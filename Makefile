@@ -116,6 +116,7 @@ nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kil
 	$(BUILD)/tests/network --gtest_repeat=20 --gtest_brief=1
 	NEURON_TEST_RUNS=1000 $(BUILD)/tests/api --gtest_filter='Every/CollectiveTimes*' --gtest_brief=1
 	NEURON_TEST_RUNS=100 $(BUILD)/tests/differential_repeats --gtest_brief=1
+	for target in trn1 trn2 trn3; do NEURON_BUILD_DIR=$(abspath $(BUILD)) /usr/bin/python3 tests/differential/instructions/check.py --target $$target --seed $$(date +%Y%m%d) --seeds 50 || exit 1; done
 	NEURON_TEST_BUILDER_PROGRAMS=100 $(BUILD)/tests/property_builder --gtest_brief=1
 	$(MAKE) vm-test
 	tests/vm/vm-test late-writes $(BUILD)

@@ -143,7 +143,8 @@ Violation check_operand(const Operand& operand, unsigned which, const OpcodeInfo
   return {};
 }
 
-Violation check_scalar(const Scalar& scalar, unsigned which, bool required, bool control) {
+Violation check_scalar(const Scalar& scalar, unsigned which, bool required, bool control,
+                       const Limits& limits) {
   const unsigned offset = which == 0 ? NEURON_INST_SCALAR0 : NEURON_INST_SCALAR1;
   switch (scalar.kind) {
     case NEURON_SCALAR_ABSENT:
@@ -171,7 +172,10 @@ Violation check_scalar(const Scalar& scalar, unsigned which, bool required, bool
   }
   // Control and flow instructions move raw 32-bit words and may leave the type out.
   const bool raw = control && scalar.dtype == NEURON_DTYPE_NONE;
-  if (!raw && (scalar.dtype == NEURON_DTYPE_NONE || scalar.dtype > NEURON_DTYPE_TF32)) {
+  // Of the types of generation 4, f8e4fn alone is one that engines compute with.
+  const bool listed = scalar.dtype <= NEURON_DTYPE_TF32 ||
+                      (scalar.dtype == NEURON_DTYPE_F8E4FN && limits.block_scaled_types);
+  if (!raw && (scalar.dtype == NEURON_DTYPE_NONE || !listed)) {
     return field(offset + 4, scalar.dtype, "the data type of a scalar must be a listed one");
   }
   return {};
@@ -453,13 +457,13 @@ Violation check_encoding(Bytes bytes, unsigned engine, const Limits& limits) {
   const bool control = instruction.group() <= 1 || instruction.group() == 7;
   if (slots & kSlotScalar0) {
     if (Violation v =
-            check_scalar(instruction.scalar0, 0, info->required & kSlotScalar0, control)) {
+            check_scalar(instruction.scalar0, 0, info->required & kSlotScalar0, control, limits)) {
       return v;
     }
   }
   if (slots & kSlotScalar1) {
     if (Violation v =
-            check_scalar(instruction.scalar1, 1, info->required & kSlotScalar1, control)) {
+            check_scalar(instruction.scalar1, 1, info->required & kSlotScalar1, control, limits)) {
       return v;
     }
   }

@@ -30,6 +30,7 @@ class Parser {
   neff::DmaAccess access(bool& shaped);
   void dimensions(neff::DmaAccess& access);
   bool key(std::string_view name, std::string& function);
+  float finite_number();
   void constant();
   uint8_t semaphore();
   void complete(bool from_shaped, bool to_shaped);
@@ -48,8 +49,7 @@ neff::DmaTransfer Parser::parse(std::string& block_name, std::string& function) 
     if (transfer_.from.size() == 16) cursor_.expected("\"->\": a transfer has at most 16 sources");
     transfer_.from.push_back(access(from_shaped));
     const bool own_scale = cursor_.accept("*");
-    transfer_.from.back().scale =
-        own_scale ? std::bit_cast<float>(parse_real_bits(cursor_)) : std::nanf("");
+    transfer_.from.back().scale = own_scale ? finite_number() : std::nanf("");
   } while (cursor_.ok() && cursor_.accept(","));
   cursor_.expect("->");
   transfer_.to = access(to_shaped);
@@ -171,6 +171,14 @@ uint8_t Parser::semaphore() {
   return 0;
 }
 
+// The file is JSON, which has neither infinities nor NaN.
+float Parser::finite_number() {
+  const Token at = cursor_.peek();
+  const auto value = std::bit_cast<float>(parse_real_bits(cursor_));
+  if (cursor_.ok() && !std::isfinite(value)) cursor_.expected_at(at, "a finite number");
+  return value;
+}
+
 // 1.5, or -3 i32
 void Parser::constant() {
   isa::Scalar scalar;
@@ -180,6 +188,10 @@ void Parser::constant() {
                     scalar.dtype == NEURON_DTYPE_U32;
   if (cursor_.ok() && (scalar.kind != NEURON_SCALAR_IMMEDIATE || !type)) {
     cursor_.expected_at(at, "a number, alone or with f32, i32 or u32 behind it");
+  }
+  if (cursor_.ok() && scalar.dtype == NEURON_DTYPE_F32 &&
+      !std::isfinite(std::bit_cast<float>(scalar.value))) {
+    cursor_.expected_at(at, "a finite number");
   }
   transfer_.constant = scalar.value;
   transfer_.constant_dtype = scalar.dtype;
@@ -230,7 +242,7 @@ bool Parser::key(std::string_view name, std::string& function) {
       transfer_.constant_dtype = NEURON_DTYPE_F32;
     }
   } else if (name == "scale") {
-    transfer_.scale = std::bit_cast<float>(parse_real_bits(cursor_));
+    transfer_.scale = finite_number();
   } else if (name == "constant") {
     constant();
   } else if (name == "shape") {

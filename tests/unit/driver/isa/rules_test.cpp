@@ -357,6 +357,27 @@ TEST(InstructionRules, AllowTheTilesOfTheArrayOfGeneration2) {
   EXPECT_EQ(allowed, 7U * 7 - 16);
 }
 
+// The scalar of copy_predicated has the type of what it is copied to, and so may any bias.
+TEST(InstructionRules, LetAScalarHaveTheFloatOfGeneration4There) {
+  for (const auto& sample : testing::samples()) {
+    if (sample.instruction.opcode != NEURON_OP_COPY_PREDICATED) continue;
+    Instruction i = sample.instruction;
+    i.src0 = {};
+    i.dst.dtype = NEURON_DTYPE_F8E4FN;
+    i.scalar0 = pointer(0x1000, NEURON_DTYPE_F8E4FN);
+    const auto complaint = [&](unsigned generation) {
+      const Violation v = check_encoding(raw(i), sample.engine, limits_of(generation));
+      return v ? v : check_operands(i, sample.engine, limits_of(generation));
+    };
+    EXPECT_FALSE(complaint(4)) << describe(complaint(4), i);
+    EXPECT_TRUE(complaint(3));
+    i.dst.dtype = NEURON_DTYPE_F32;
+    EXPECT_EQ(complaint(3).offset, NEURON_INST_SCALAR0 + 4U);
+    i.scalar0.dtype = NEURON_DTYPE_E8M0;
+    EXPECT_EQ(complaint(4).code, unsigned{NEURON_FAULT_ILLEGAL_FIELD});
+  }
+}
+
 TEST(InstructionRules, AllowEachVariantThatTheWordsPromise) {
   const auto accepted = [](uint16_t opcode, void (*change)(Instruction&)) {
     bool found = false;

@@ -226,6 +226,13 @@ TEST(Assembler, EveryMistakeHasItsPlace) {
   EXPECT_THAT(refusal(".sem other = 5\n"), HasSubstr("from 16 to 239"));
   EXPECT_THAT(refusal(".queue r = dta\n"), HasSubstr("in, out, data, embedding_update, dynamic"));
   EXPECT_THAT(refusal(".engine SP\n.dma 0 : x -> nowhere\n ret\n"), HasSubstr("2:15: found"));
+  // The file has JSON's numbers.
+  for (const char* text :
+       {"x f32 [16] * inf -> y f32 [16], op=fma", "x f32 [16] -> y f32 [16], op=fma, scale=nan",
+        "x f32 [16] -> y f32 [16], op=min, constant=-inf"}) {
+    EXPECT_THAT(refusal(std::string(".engine SP\n.dma 0 : ") + text + "\n ret\n"),
+                HasSubstr("expected a finite number"));
+  }
   EXPECT_THAT(refusal(".engine SP\n.dma 0 : x + 5000 -> sbuf\n ret\n"),
               HasSubstr("the offset is 5000, expected less than the 2048 bytes of x"));
   EXPECT_THAT(refusal(".engine SP\n dma_trigger load\n ret\n"), HasSubstr("2:14: found \"load\""));

@@ -21,6 +21,7 @@ namespace {
 
 using test::must;
 using test::SampleProgram;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using Bytes = std::vector<uint8_t>;
@@ -78,6 +79,75 @@ TEST(Disassembler, CollectivesOfTheBuilderComeBackToTheSameBytes) {
   options.pairs = {{0, 1}, {2, 3}};
   program.collective(Engine::kSp, CCOM_PERMUTE, x.block(0, 16, 0, 32), tile.all(), options);
   expect_same_file(must(program.build()), "collectives");
+}
+
+// A logical core has two physical ones, and a file for it a second program, sg01.
+TEST(Disassembler, BothProgramsOfALogicalCoreOfTwoComeBackToTheSameBytes) {
+  using builder::Engine;
+  const auto fill = [](builder::Program& program, const char* name, uint32_t bits) {
+    const auto output = program.output(name, NEURON_DTYPE_F32, {64, 8});
+    const auto tile = program.sbuf("tile", 64, 8, NEURON_DTYPE_F32);
+    program.memset(Engine::kDve, tile.all(), bits);
+    program.dma(Engine::kSp, output.all(), tile.all());
+  };
+  builder::Program first("pair", 3), second("pair", 3);
+  fill(first, "x", 1);
+  fill(second, "y", 2);
+  first.physical_cores(2, &second);
+  const Bytes file = must(first.build());
+  expect_same_file(file, "pair");
+  EXPECT_THAT(disassemble(file)->text, AllOf(HasSubstr("lnc=2"), HasSubstr(".subgraph sg01\n")));
+  builder::Program alone("alone", 3);
+  fill(alone, "x", 1);
+  alone.physical_cores(2);
+  expect_same_file(must(alone.build()), "the other core is idle");
+}
+
+TEST(Disassembler, NamesBelongToTheProgramOfTheirCore) {
+  const Bytes file = assembled(R"(.neff name=pair, build=unit
+.target trn2, lnc=2
+.subgraph sg00
+.var x : f32 [128, 4] input
+.var tile : state-buffer, size=0x2000000
+.sem ready = 40
+.queue q = in, engines=16, owner=SP
+.engine SP
+.dma 7 move : x -> tile [128:262144, 16], queue=q, semaphore=ready
+main:
+  dma_trigger move
+  event wait(ready >= 16)
+  ret
+.subgraph sg01
+.var y : f32 [64, 2] output
+.var tile : state-buffer, size=0x2000000
+.sem ready = 41
+.queue q = out, engines=8, owner=SP
+.engine SP
+.dma 7 move : tile [64:262144, 8] -> y, queue=q, semaphore=ready
+main:
+  dma_trigger move wait(ready >= 1)
+  ret
+.engine DVE
+main:
+  memset sbuf[0:64, 0] f32 [2], value=0x3F800000 then(ready++)
+  ret
+)");
+  expect_same_file(file, "pair");
+  const auto container = must(neff::Container::open(file));
+  const neff::Model model = must(neff::load_model(container, {3, 2, false}));
+  ASSERT_EQ(model.subgraphs.size(), 2U);
+  const neff::Subgraph& first = model.subgraphs[0];
+  const neff::Subgraph& second = model.subgraphs[1];
+  EXPECT_EQ(first.name, "sg00");
+  EXPECT_EQ(second.name, "sg01");
+  EXPECT_EQ(first.engines[NEURON_ENGINE_SP].instructions(), 3U);
+  EXPECT_EQ(second.engines[NEURON_ENGINE_SP].instructions(), 2U);
+  EXPECT_EQ(first.engines[NEURON_ENGINE_DVE].instructions(), 0U);
+  EXPECT_EQ(second.engines[NEURON_ENGINE_DVE].instructions(), 2U);
+  EXPECT_EQ(first.semaphores[0].number, 40U);
+  EXPECT_EQ(second.semaphores[0].number, 41U);
+  EXPECT_EQ(first.queues[0].num_queues, 16U);
+  EXPECT_EQ(second.queues[0].num_queues, 8U);
 }
 
 TEST(Disassembler, ProgramsThatBreakRulesComeBackToo) {
