@@ -204,10 +204,21 @@ void complete_call(std::vector<std::byte>& packet) {
   std::memcpy(packet.data(), &request, sizeof(request));
 }
 
-// Null: the packet is no message, or one that only writes to the log.
-std::unique_ptr<transport::Call> parse(std::span<const std::byte> packet, uint8_t flags,
+// As in the daemon, of all clients together: so little that large calls wait for each other.
+transport::CallBudget& packets() {
+  static transport::CallBudget budget(uint64_t{1} << 20);
+  return budget;
+}
+transport::CallBudget& buffers() {
+  static transport::CallBudget budget(uint64_t{8} << 20);
+  return budget;
+}
+
+// Null: the packet is no message, or one that only writes to the log. Borrows `sender`.
+std::unique_ptr<transport::Call> parse(std::span<const std::byte> packet,
+                                       const service::Client& sender, uint8_t flags,
                                        const uint8_t* masks, Shared& shared) {
-  auto call = std::make_unique<transport::Call>();
+  auto call = std::make_unique<transport::Call>(packets(), sender);
   std::vector<std::byte>& bytes = call->packet;
   bytes.assign(packet.begin(), packet.end());
   wire::Header header;
@@ -240,6 +251,7 @@ std::unique_ptr<transport::Call> parse(std::span<const std::byte> packet, uint8_
     return nullptr;
   }
   call->request = *request;
+  call->memory.take_at_once(bytes.size());
   return call;
 }
 
@@ -361,7 +373,7 @@ class Client {
     if (gone_.load(std::memory_order_relaxed)) return;
     const bool starts = may_start_descriptors(call.request);
     if (starts) ++shared_.starting;
-    (void)transport::carry_out(*session_, sockets[0], call, gone_);
+    (void)transport::carry_out(*session_, sockets[0], call, buffers(), gone_);
     alignas(8) std::byte answer[wire::kMaxMessage];
     base::PacketFiles files;
     const ssize_t got = base::receive_packet(sockets[1], answer, files, MSG_DONTWAIT);
@@ -418,6 +430,7 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
+  const service::Client& identity() const { return identity_; }
   // Null: it is not there.
   Client* client(unsigned descriptor) { return clients_[descriptor].get(); }
   void rest() {
@@ -592,7 +605,7 @@ void carry_out(const uint8_t* data, size_t size, Shared& shared) {
         const size_t length = std::min<size_t>(number & 0x3FFF, size - at);
         const auto* begin = reinterpret_cast<const std::byte*>(data) + at;
         at += length;
-        auto call = parse({begin, length}, flags, masks, shared);
+        auto call = parse({begin, length}, process.identity(), flags, masks, shared);
         Client* client = process.client(descriptor);
         if (call != nullptr && client != nullptr) client->submit(std::move(call));
       }
