@@ -397,9 +397,10 @@ TEST(ControlFlow, RefusesALoopOfTheDeviceWithoutAnEnd) {
 }
 
 TEST(ControlFlow, RefusesMoreNumbersThanThereAreRegisters) {
-  expect_refused("needs registers for 64 numbers and for the addresses of 0 inputs", [](Fixture& f) {
-    for (int i = 0; i < 64; ++i) f.control.number("n" + std::to_string(i), 5);
-  });
+  expect_refused("needs registers for 64 numbers and for the addresses of 0 inputs",
+                 [](Fixture& f) {
+                   for (int i = 0; i < 64; ++i) f.control.number("n" + std::to_string(i), 5);
+                 });
   expect_refused("has no register left for the rounds of a loop", [](Fixture& f) {
     for (int i = 0; i < 56; ++i) f.control.number("n" + std::to_string(i), 5);
     nest(f, 3, [&] { f.work(); });
