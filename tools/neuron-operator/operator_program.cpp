@@ -89,10 +89,7 @@ Result<std::vector<uint8_t>> operator_program(const OperatorRequest& request) {
     if (op->kinds[n] == 't') {
       NEURON_TRY(type, read_type(word));
       const std::string number = std::to_string(tensors++);
-      const builder::Buffer input = program.input("input" + number, type.dtype, type.shape);
-      const builder::Buffer copy = program.temporary("argument" + number, type.dtype, type.shape);
-      program.dma(builder::Engine::kSp, copy.all(), input.all());
-      call.arguments.emplace_back(copy);
+      call.arguments.emplace_back(program.input("input" + number, type.dtype, type.shape));
     } else if (op->kinds[n] == 'i') {
       NEURON_TRY(number, read_number<int64_t>(word, kWhole));
       call.arguments.push_back(builder::CustomArgument::integer(number));
@@ -107,10 +104,7 @@ Result<std::vector<uint8_t>> operator_program(const OperatorRequest& request) {
       call.arguments.push_back(builder::CustomArgument::scalar(number));
     }
   }
-  const builder::Buffer made = program.temporary("result", result.dtype, result.shape);
-  const builder::Buffer output = program.output("output0", result.dtype, result.shape);
-  builder::custom_operator(program, call, made);
-  program.dma(builder::Engine::kSp, output.all(), made.all());
+  builder::custom_operator(program, call, program.output("output0", result.dtype, result.shape));
   return program.build();
 }
 

@@ -48,17 +48,9 @@ std::string OperatorCaller::free_name(const std::string& name) const {
 
 bool OperatorCaller::describe_tensor(const Buffer& buffer, bool write,
                                      neuron_operator_argument& argument) {
+  // The addresses of inputs and outputs come into the table when tensors are bound.
   if (!program_.check_buffer_side(buffer.all(), write)) return false;
   const BufferInfo& info = program_.buffers_[static_cast<size_t>(buffer.index)];
-  if (info.kind != BufferKind::kTemporary && (write || info.kind != BufferKind::kConstant)) {
-    program_.fail(runtime::fail(
-        NRT_INVALID, "a custom operator names \"{}\", {}; copy it to or from a temporary",
-        info.name,
-        info.kind == BufferKind::kConstant
-            ? "a constant, as its output"
-            : "whose address changes with the tensors of an execution"));
-    return false;
-  }
   argument.kind = NEURON_OPERATOR_TENSOR;
   argument.dtype = info.dtype;
   if (info.shape.size() > NEURON_OPERATOR_DIMENSIONS ||

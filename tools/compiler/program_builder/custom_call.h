@@ -47,8 +47,8 @@ struct CustomCall {
   std::vector<CustomArgument> arguments;
 };
 
-// Lists the call as the next operation of the program. Arguments that are tensors are constants and
-// temporaries, the output is a temporary.
+// Lists the call as the next operation of the program. Arguments that are tensors are inputs,
+// constants, temporaries or outputs; the output is a temporary or an output.
 void custom_operator(Program& program, const CustomCall& call, const Buffer& output);
 
 }  // namespace neuron::builder
