@@ -27,6 +27,7 @@
 #include "tests/multi/device_client.h"
 #include "tests/multi/observer.h"
 #include "tests/multi/raw_client.h"
+#include "tests/support/sanitized.h"
 #include "tools/compiler/assembler/assembler.h"
 #include "uapi/neuron_ioctl.h"
 
@@ -355,6 +356,7 @@ struct __attribute__((packed)) LargeCall {
 };
 
 TEST(HostileClient, ThatMakesLargeCallsInManyProcessesKeepsTheDaemonSmall) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
   constexpr int kProcesses = 12, kCalls = 3;
   // 256 MiB of buffers, and what the daemon has besides.
   constexpr uint64_t kMost = 512 << 20;
@@ -403,6 +405,7 @@ TEST(HostileClient, ThatMakesLargeCallsInManyProcessesKeepsTheDaemonSmall) {
 // Calls that block hold all threads that the client may have; behind them come the largest messages
 // that there are, which nobody carries out.
 TEST(HostileClient, WhoseMessagesWaitForThreadsKeepsTheDaemonSmall) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer takes memory of its own";
   constexpr int kConnections = 160, kBlocked = 3, kLarge = 58;
   struct __attribute__((packed)) {
     InitialiseCall call;
