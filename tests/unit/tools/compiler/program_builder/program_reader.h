@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "driver/isa/instruction.h"
@@ -15,6 +17,8 @@ namespace neuron::builder::testing {
 
 struct Loaded {
   std::vector<uint8_t> file;
+  // The model's contents lead into it. Behind a pointer: a copy of this has the same ones.
+  std::shared_ptr<neff::Container> container;
   neff::Model model;
   std::array<std::vector<isa::Instruction>, NEURON_CORE_ENGINES> code;
   const neff::Subgraph& graph() const { return model.subgraphs[0]; }
@@ -32,7 +36,8 @@ inline Loaded load(const runtime::Result<std::vector<uint8_t>>& neff, uint8_t ge
     ADD_FAILURE() << container.error().sentence;
     return loaded;
   }
-  auto model = neff::load_model(*container, {generation, 1, false});
+  loaded.container = std::make_shared<neff::Container>(std::move(*container));
+  auto model = neff::load_model(*loaded.container, {generation, 1, false});
   if (!model) {
     ADD_FAILURE() << model.error().sentence;
     return loaded;
