@@ -22,6 +22,16 @@ constexpr int kReadAndWrite = PROT_READ | PROT_WRITE;
 // Of the last word of its memory, which it changes to see whether its mapping is its memory.
 constexpr uint64_t kStamp = 0x57A3'0000'0000'0000;
 
+// The notification queue of its core.
+neuron_ioctl_notifications_init_v2 own_notifications() {
+  neuron_ioctl_notifications_init_v2 queue = {};
+  queue.nq_dev_id = Neighbour::kCore;
+  queue.nq_type = NQ_TYPE_NOTIFY;
+  queue.size = Neighbour::kBytes;
+  queue.on_host_memory = 1;
+  return queue;
+}
+
 uint64_t inode_of(int fd) {
   struct stat status = {};
   return ::fstat(fd, &status) == 0 ? status.st_ino : 0;
@@ -121,11 +131,7 @@ bool Neighbour::open() {
 bool Neighbour::set_up_queues() {
   neuron_ioctl_dma_queue_init init = {kEngine,      kQueue,       kRing, kRing,
                                       ring_.handle, ring_.handle, 0,     0};
-  neuron_ioctl_notifications_init_v2 queue = {};
-  queue.nq_dev_id = kCore;
-  queue.nq_type = NQ_TYPE_NOTIFY;
-  queue.size = kBytes;
-  queue.on_host_memory = 1;
+  neuron_ioctl_notifications_init_v2 queue = own_notifications();
   if (session_->ioctl(NEURON_IOCTL_DMA_QUEUE_INIT, &init) != 0 ||
       session_->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V2, &queue) != 0) {
     return false;
@@ -240,11 +246,7 @@ std::string Neighbour::harm_to_queues() {
   if ((tx.tail_pointer & NEURON_UDMA_INDEX_MASK) != 0) {
     return "its DMA queue has been started by another process";
   }
-  neuron_ioctl_notifications_init_v2 queue = {};
-  queue.nq_dev_id = kCore;
-  queue.nq_type = NQ_TYPE_NOTIFY;
-  queue.size = kBytes;
-  queue.on_host_memory = 1;
+  neuron_ioctl_notifications_init_v2 queue = own_notifications();
   if (session_->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V2, &queue) != 0 ||
       queue.mmap_offset != notifications_) {
     return "its notification queue is another one's";

@@ -200,6 +200,18 @@ class CoreMachine : public ::testing::Test {
     load(engine, program);
     ASSERT_EQ(run(), chip::RunResult::kQuiescent);
   }
+  // Zeros in the bytes that samples read, so that indices and strict mode find something.
+  void clear_tiles() {
+    std::vector<Instruction> program;
+    for (const bool on_psum : {false, true}) {
+      Instruction i = inst(NEURON_OP_MEMSET);
+      i.dst = on_psum ? psum(128, 0, NEURON_DTYPE_F32, 2048) : sbuf(128, 0, NEURON_DTYPE_F32, 8192);
+      program.push_back(i);
+    }
+    program.push_back(inst(NEURON_OP_HALT));
+    load_and_run(NEURON_ENGINE_DVE, program);
+    ASSERT_EQ(state(NEURON_ENGINE_DVE), NEURON_STATE_HALTED);
+  }
 
   std::byte* memory(uint64_t address, size_t bytes) { return chip_->hbm().direct(address, bytes); }
   uint32_t word(uint64_t address) {

@@ -12,18 +12,6 @@ namespace samples = isa::testing;
 
 class IsaSamples : public CoreMachine {
  protected:
-  // Zeros where the samples read, so that indices and strict mode find something.
-  void clear_tiles() {
-    std::vector<Instruction> program;
-    for (const bool on_psum : {false, true}) {
-      Instruction i = inst(NEURON_OP_MEMSET);
-      i.dst = on_psum ? psum(128, 0, NEURON_DTYPE_F32, 2048) : sbuf(128, 0, NEURON_DTYPE_F32, 8192);
-      program.push_back(i);
-    }
-    program.push_back(inst(NEURON_OP_HALT));
-    load_and_run(NEURON_ENGINE_DVE, program);
-    ASSERT_EQ(state(NEURON_ENGINE_DVE), NEURON_STATE_HALTED);
-  }
   // Runs one instruction between what it needs and a halt.
   void expect_runs(const samples::Sample& sample) {
     std::vector<Instruction> program;

@@ -39,18 +39,7 @@ class LooksTest : public CoreMachine {
  protected:
   void SetUp() override {
     CoreMachine::SetUp();
-    fill();
-  }
-  // With what strict mode takes for written.
-  void fill() {
-    std::vector<Instruction> program;
-    for (const bool on_psum : {false, true}) {
-      Instruction i = inst(NEURON_OP_MEMSET);
-      i.dst = on_psum ? psum(128, 0, NEURON_DTYPE_F32, 2048) : sbuf(128, 0, NEURON_DTYPE_F32, 8192);
-      program.push_back(i);
-    }
-    program.push_back(inst(NEURON_OP_HALT));
-    load_and_run(NEURON_ENGINE_DVE, program);
+    clear_tiles();
   }
   // Milliseconds between two looks; below 0 if the core refuses the instruction.
   double longest_ms(const samples::Sample& sample) {
@@ -63,7 +52,7 @@ class LooksTest : public CoreMachine {
     }
     if (chip_->halted() != 0) {
       chip_->reset(1);
-      fill();
+      clear_tiles();
       return longest;
     }
     const bool refused = state(sample.engine) == NEURON_STATE_FAULT;
