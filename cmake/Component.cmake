@@ -75,8 +75,8 @@ endfunction()
 
 # Seconds that the longest tests take on two cores. ctest begins these first, those that need both cores before all others, so that none of
 # them is left to run alone at the end.
-set(NEURON_LONG_TESTS matrix=300 simulator=280 published=150 unit_nccom_test=90 precheck=75 unit_ccom_simulator=70 unit_neuroncore=60 profile=50
-  multi=45 operators=45 serve=35 unit_chip=30 unit_ccom_progress=30 unit_ccom_api=30 launchers=25)
+set(NEURON_LONG_TESTS matrix=300 simulator=280 published=150 precheck=75 unit_neuroncore=60 profile=50
+  multi=45 operators=45 serve=35 unit_chip=30 unit_ccom_simulator=30 unit_ccom_progress=30 unit_ccom_api=30 launchers=25)
 function(neuron_set_test_cost name)
   foreach(long IN LISTS NEURON_LONG_TESTS)
     if(long MATCHES "^${name}=([0-9]+)$")
@@ -85,12 +85,13 @@ function(neuron_set_test_cost name)
   endforeach()
 endfunction()
 
-# neuron_test(NAME FOLDER... [SOURCES file...] [LINK target...] [NEEDS program...] [TIMEOUT seconds] [PROPERTIES name value...]):
+# neuron_test(NAME FOLDER... [SOURCES file...] [LINK target...] [NEEDS program...] [SLOW pattern] [TIMEOUT seconds] [PROPERTIES name value...]):
 # one GoogleTest program of every *_test.cpp in the folders, which are relative to the calling CMakeLists.txt.
 # SOURCES are compiled into it too. NEEDS are programs and libraries that the tests start or load: they are built first.
+# Tests that match SLOW, a filter of GoogleTest, are NAME_slow with the label slow, which `make check` leaves out.
 # PROPERTIES are those of ctest.
 function(neuron_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;NEEDS;PROPERTIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;SLOW" "SOURCES;LINK;NEEDS;PROPERTIES" ${ARGN})
   set(sources ${ARG_SOURCES})
   foreach(folder IN LISTS ARG_UNPARSED_ARGUMENTS)
     file(GLOB found CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*_test.cpp)
@@ -114,7 +115,14 @@ function(neuron_test name)
   if(ARG_NEEDS)
     add_dependencies(${name} ${ARG_NEEDS})
   endif()
-  add_test(NAME ${name} COMMAND ${name})
+  # The lanes of the sanitizers have labels of their own.
+  if(ARG_SLOW AND NOT NEURON_SANITIZE)
+    add_test(NAME ${name} COMMAND ${name} --gtest_filter=-${ARG_SLOW})
+    add_test(NAME ${name}_slow COMMAND ${name} --gtest_filter=${ARG_SLOW})
+    set_tests_properties(${name}_slow PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS slow)
+  else()
+    add_test(NAME ${name} COMMAND ${name})
+  endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ${ARG_PROPERTIES})
   neuron_set_test_cost(${name})
 endfunction()
