@@ -13,6 +13,13 @@
 /* Pages of one piece of a synchronous transfer: 2 MiB. */
 #define PIECE_PAGES 512u
 
+/*
+ * A process may use one page in several commands at once. Where the device writes, the kernel allows
+ * that only for mappings that copy nothing by themselves (its checks of DMA warn of others). So the
+ * copies that a bounce buffer needs are asked for here: behind mapping and before unmapping.
+ */
+#define MAPPING DMA_ATTR_SKIP_CPU_SYNC
+
 static void unmap(struct nd_user_pages *pages)
 {
 	struct device *dev = pages->nd->dev;
@@ -25,7 +32,9 @@ static void unmap(struct nd_user_pages *pages)
 		u32 length = min_t(u64, pages->size - done, PAGE_SIZE - offset);
 		u64 address = pages->segments[i].address & ~pages->nd->chip->host_base;
 
-		dma_unmap_page(dev, address, length, direction);
+		if (!pages->to_device)
+			dma_sync_single_for_cpu(dev, address, length, direction);
+		dma_unmap_page_attrs(dev, address, length, direction, MAPPING);
 		done += length;
 	}
 	pages->mapped = 0;
@@ -42,11 +51,12 @@ static int map(struct nd_user_pages *pages)
 	for (i = 0; i < pages->count; i++) {
 		u32 offset = i == 0 ? pages->offset : 0;
 		u32 length = min_t(u64, pages->size - done, PAGE_SIZE - offset);
-		dma_addr_t address =
-			dma_map_page(nd->dev, pages->pages[i], offset, length, direction);
+		dma_addr_t address = dma_map_page_attrs(nd->dev, pages->pages[i], offset, length,
+							direction, MAPPING);
 
 		if (dma_mapping_error(nd->dev, address))
 			return -ENOMEM;
+		dma_sync_single_for_device(nd->dev, address, length, direction);
 		pages->segments[i].address = nd->chip->host_base | address;
 		pages->segments[i].size = length;
 		pages->mapped = i + 1;

@@ -169,6 +169,23 @@ CASE("many commands are under way at once, and those of a core are carried out i
   }
 }
 
+// The debug kernel warns of pages that are mapped twice for a device that writes to them.
+CASE("one buffer may be the target of many commands at once") {
+  constexpr unsigned kCommands = 32;
+  constexpr size_t kSize = 256 << 10;
+  const Device device;
+  const Memory memory(device, kSize);
+  Ring ring(64);
+  const auto in = pattern(kSize, 9);
+  EXPECT_EQ(device.copy_in(memory.handle(), in.data(), in.size(), 0), 0);
+  std::vector<uint8_t> out(kSize + 8);
+  for (unsigned i = 0; i < kCommands; ++i) {
+    ring.submit(device.fd(), NEURON_URING_READ, transfer(memory, 0, out.data() + 8, kSize), i);
+  }
+  for (unsigned i = 0; i < kCommands; ++i) EXPECT_EQ(ring.next().res, 0);
+  EXPECT(std::memcmp(out.data() + 8, in.data(), kSize) == 0);
+}
+
 CASE("commands that make no sense are refused at once") {
   const Device device;
   const Memory memory(device, 65536);
