@@ -14,9 +14,9 @@
 #define PIECE_PAGES 512u
 
 /*
- * A process may use one page in several commands at once. Where the device writes, the kernel allows
- * that only for mappings that copy nothing by themselves (its checks of DMA warn of others). So the
- * copies that a bounce buffer needs are asked for here: behind mapping and before unmapping.
+ * A process may use one page in several commands at once. Where the device writes, the kernel
+ * allows that only for mappings that copy nothing by themselves (its checks of DMA warn of others).
+ * So the copies that a bounce buffer needs are asked for here: behind mapping and before unmapping.
  */
 #define MAPPING DMA_ATTR_SKIP_CPU_SYNC
 
