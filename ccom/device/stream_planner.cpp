@@ -2,7 +2,11 @@
 #include "ccom/device/stream_planner.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
+#include <map>
+#include <utility>
 
 #include "ccom/device/compiler.h"
 #include "ccom/device/generation.h"
@@ -118,21 +122,41 @@ std::string name_of(const ccom_device_collective_t& collective) {
   return name;
 }
 
-// The instances of the members, numbered from 0 in the order in which they occur.
-std::vector<uint32_t> nodes_of(const ccom_device_collective_t& collective) {
-  std::vector<uint32_t> instances, nodes;
+// CCOM_GROUPING: how many members of an instance are planned as an instance of their own; 0: all.
+Result<uint32_t> grouping_of_environment() {
+  const char* text = std::getenv("CCOM_GROUPING");
+  if (text == nullptr || *text == '\0') return 0U;
+  uint32_t members = 0;
+  const char* end = text + std::strlen(text);
+  const auto [stopped, error] = std::from_chars(text, end, members);
+  if (error != std::errc() || stopped != end || members == 0) {
+    return fail(CCOM_INVALID,
+                "CCOM_GROUPING is \"{}\"; expected a number of ranks, for example 32: so many "
+                "ranks of an instance, in their order, are planned as an instance of their own",
+                text);
+  }
+  return members;
+}
+
+// The instances of the members, numbered from 0 in the order in which they occur. With a grouping,
+// each `grouping` members of an instance have a number.
+std::vector<uint32_t> nodes_of(const ccom_device_collective_t& collective, uint32_t grouping) {
+  std::map<uint32_t, uint32_t> members;                       // so far, by instance
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers;  // by instance and part of it
+  std::vector<uint32_t> nodes;
   for (uint32_t i = 0; i < collective.size; ++i) {
-    const auto found =
-        std::find(instances.begin(), instances.end(), collective.members[i].instance);
-    nodes.push_back(static_cast<uint32_t>(found - instances.begin()));
-    if (found == instances.end()) instances.push_back(collective.members[i].instance);
+    const uint32_t instance = collective.members[i].instance;
+    const uint32_t part = grouping == 0 ? 0 : members[instance]++ / grouping;
+    const auto next = static_cast<uint32_t>(numbers.size());
+    nodes.push_back(numbers.try_emplace({instance, part}, next).first->second);
   }
   return nodes;
 }
 
-Result<Plan> plan(const ccom_device_stream_t& stream, const ccom_device_collective_t& collective) {
+Result<Plan> plan(const ccom_device_stream_t& stream, const ccom_device_collective_t& collective,
+                  uint32_t grouping) {
   NEURON_TRY(profile, Topology::profile(find_generation(stream.generation)->instance));
-  const std::vector<uint32_t> nodes = nodes_of(collective);
+  const std::vector<uint32_t> nodes = nodes_of(collective, grouping);
   Group group{{}, Topology(profile, *std::max_element(nodes.begin(), nodes.end()) + 1)};
   for (uint32_t i = 0; i < collective.size; ++i) {
     const ccom_device_member_t& member = collective.members[i];
@@ -167,7 +191,8 @@ bool has_roots_place(ccom_operation_t operation) {
 }
 
 // A sentence with all that decides about the programs of the members, but addresses.
-std::string plan_text(const ccom_device_collective_t& collective, const Plan& plan) {
+std::string plan_text(const ccom_device_collective_t& collective, const Plan& plan,
+                      uint32_t grouping) {
   Request request = plan.request;
   if (has_roots_place(request.operation)) request.in_place = false;
   uint64_t members = 0xcbf29ce484222325u;
@@ -177,8 +202,10 @@ std::string plan_text(const ccom_device_collective_t& collective, const Plan& pl
       members = (members ^ value) * 0x100000001b3u;
     }
   }
-  return ccom::format("{} by {}{} (request {:016x}, members {:016x})", name_of(collective),
-                      plan.shape, request.in_place ? ", in place" : "", hash_of(request), members);
+  return ccom::format("{} by {}{}{} (request {:016x}, members {:016x})", name_of(collective),
+                      plan.shape,
+                      grouping != 0 ? ccom::format(", in groups of {} ranks", grouping) : "",
+                      request.in_place ? ", in place" : "", hash_of(request), members);
 }
 
 CollectiveSize size_of(const ccom_device_collective_t& collective, const Request& request) {
@@ -223,19 +250,21 @@ Result<uint64_t> scratch_bytes(const ccom_device_stream_t* stream, uint32_t numb
                 stream->count);
   }
   const ccom_device_collective_t& collective = stream->collectives[number];
-  NEURON_TRY(planned, plan(*stream, collective));
+  NEURON_TRY(grouping, grouping_of_environment());
+  NEURON_TRY(planned, plan(*stream, collective, grouping));
   return planned.schedule->scratch_bytes(collective.rank);
 }
 
 Result<DeviceProgram> plan_stream(const ccom_device_stream_t* stream) {
   NEURON_CHECK(check(stream));
+  NEURON_TRY(grouping, grouping_of_environment());
   std::vector<Plan> plans;
   std::vector<DeviceCollective> collectives;
   std::vector<std::string> texts, algorithms;
   std::vector<CollectiveSize> sizes;
   for (uint32_t i = 0; i < stream->count; ++i) {
-    NEURON_TRY(planned, plan(*stream, stream->collectives[i]));
-    texts.push_back(plan_text(stream->collectives[i], planned));
+    NEURON_TRY(planned, plan(*stream, stream->collectives[i], grouping));
+    texts.push_back(plan_text(stream->collectives[i], planned, grouping));
     algorithms.push_back(planned.shape.substr(0, planned.shape.find(" with ")));
     sizes.push_back(size_of(stream->collectives[i], planned.request));
     plans.push_back(std::move(planned));

@@ -26,10 +26,11 @@ Result<void> check_group(const std::vector<uint32_t>& group, size_t operation,
   for (const uint32_t rank : group) {
     // A rank that there is not was refused before.
     if (std::max(rank, group[0]) >= plans.size() || plan(rank) == plan(group[0])) continue;
-    return fail(NRT_INVALID,
-                "collective {}: rank {} has {}, rank {} has {}; ranks of a group need the same "
-                "program, CCOM_ALGORITHM and CCOM_CALIBRATION, and are in place together",
-                operation + 1, group[0], plan(group[0]), rank, plan(rank));
+    return fail(
+        NRT_INVALID,
+        "collective {}: rank {} has {}, rank {} has {}; ranks of a group need the same "
+        "program, CCOM_ALGORITHM, CCOM_GROUPING and CCOM_CALIBRATION, and are in place together",
+        operation + 1, group[0], plan(group[0]), rank, plan(rank));
   }
   return {};
 }

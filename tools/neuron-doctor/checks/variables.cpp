@@ -12,6 +12,7 @@ constexpr std::string_view kNames[] = {
     "CCOM_ALGORITHM",
     "CCOM_CALIBRATION",
     "CCOM_DUMP_PATH",
+    "CCOM_GROUPING",
     "CCOM_HEARTBEAT_MS",
     "CCOM_MEMORY",
     "CCOM_ORDER",

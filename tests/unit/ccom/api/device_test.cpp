@@ -106,6 +106,38 @@ TEST_F(TwoCores, ThePlanOfACollectiveTellsAllThatDecidesAboutThePrograms) {
   EXPECT_EQ(plan(1), plan(0)) << "where it does not matter";
 }
 
+// On one chip there are no instances to sum up first, unless ranks are grouped.
+TEST_F(TwoCores, AGroupingLetsRanksOfOneInstanceBePlannedAsThoseOfSeveral) {
+  std::array<char, 512> error = {};
+  const auto compile = [&](const char* grouping) {
+    setenv("CCOM_ALGORITHM", "all_reduce=hierarchical", 1);
+    setenv("CCOM_GROUPING", grouping, 1);
+    const ccom_device_program_t* program = nullptr;
+    error = {};
+    const ccom_result_t result =
+        ccom_device_compile(&stream_, &program, error.data(), error.size());
+    unsetenv("CCOM_GROUPING");
+    unsetenv("CCOM_ALGORITHM");
+    std::string plan;
+    if (program != nullptr) plan = program->plans[0];
+    ccom_device_free(program);
+    return std::pair(result, plan);
+  };
+  EXPECT_EQ(compile("").first, CCOM_UNSUPPORTED);
+  const auto [result, plan] = compile("1");
+  EXPECT_EQ(result, CCOM_SUCCESS) << error.data();
+  EXPECT_NE(plan.find(" by hierarchical with "), std::string::npos) << plan;
+  EXPECT_NE(plan.find(", in groups of 1 ranks"), std::string::npos) << plan;
+  for (const char* wrong : {"0", "-1", "two", "2 ", "99999999999"}) {
+    EXPECT_EQ(compile(wrong).first, CCOM_INVALID) << wrong;
+    EXPECT_NE(std::string(error.data())
+                  .find(std::string("CCOM_GROUPING is \"") + wrong +
+                        "\"; expected a number of ranks, for example 32"),
+              std::string::npos)
+        << error.data();
+  }
+}
+
 // What a profile shows of a rank: its buffers, and all that arrives, also where an instruction
 // waits for two things.
 TEST_F(TwoCores, AProgramSaysTheBytesOfItsCollectiveAndOfEachMessageThatItWaitsFor) {

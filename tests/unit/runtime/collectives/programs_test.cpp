@@ -279,10 +279,11 @@ TEST_F(CollectivesOfAProgram, RanksThatPlanDifferentlyAreRefusedOnBothSides) {
   fake_->program.plan_count = 2;
   ASSERT_EQ(refusal({all_reduce(), all_reduce()}), "connected");
   trouble_ = std::string(1, '\0') + "all_reduce by mesh\nall_reduce by tree\n";
-  EXPECT_EQ(refusal({all_reduce(), all_reduce()}),
-            "collective 2: rank 0 has all_reduce by ring, rank 1 has all_reduce by tree; ranks of "
-            "a group need the same program, CCOM_ALGORITHM and CCOM_CALIBRATION, and are in place "
-            "together");
+  EXPECT_EQ(
+      refusal({all_reduce(), all_reduce()}),
+      "collective 2: rank 0 has all_reduce by ring, rank 1 has all_reduce by tree; ranks of "
+      "a group need the same program, CCOM_ALGORITHM, CCOM_GROUPING and CCOM_CALIBRATION, and "
+      "are in place together");
   EXPECT_EQ(status_, NRT_INVALID);
   neff::Collective apart = all_reduce();
   apart.groups = {{0}, {1}};
