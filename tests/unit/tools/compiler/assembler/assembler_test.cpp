@@ -127,7 +127,7 @@ END
 .dma 3 : x f32 [2048], scratch f32 [2048] -> scratch f32 [2048], queue=q, op=min, constant=-1.5
 .dma 4 : x [2048] -> scratch [2048], queue=q, op=transpose, shape=[1, 16, 32, 1], element=4
 .dma 5 : x + 16 f32 [64] -> scratch + 8 bf16 [32], queue=q, op=cast, function=f
-.dma 6 : x -> scratch [2048], queue=q, function=main, remote=[33, 34]
+.dma 6 : x -> scratch [2048], queue=q, function=main
 .dma 7 : x -> scratch [2048], queue=many, instance="b c"
 .dma 8 : x [2048] -> scratch [2064], queue=q, op=compress
 .dma 9 : scratch [2064] -> scratch + 4096 [2048], queue=q, op=decompress
