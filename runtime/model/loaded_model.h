@@ -9,6 +9,7 @@
 #ifndef RUNTIME_MODEL_LOADED_MODEL_H
 #define RUNTIME_MODEL_LOADED_MODEL_H
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -85,6 +86,14 @@ class LoadedModel final : private ScratchpadUser {
   // The part on the second physical core of a virtual one, launched together with this; or null. It
   // has no ports and no bindings: those of both are here.
   LoadedModel* second() const { return second_.get(); }
+  // The part on the other physical core, of either; or null.
+  const LoadedModel* other() const { return first_ == this ? second_.get() : first_; }
+  // Whether an engine has instructions of the file.
+  bool has_code() const {
+    return std::any_of(images_.begin(), images_.end(), [](const EngineImage& image) {
+      return image.instructions > image.wrapper;
+    });
+  }
   // The part that has the variables of a subgraph.
   LoadedModel& part(uint32_t subgraph) { return subgraph == 0 ? *this : *second_; }
   const std::string& name() const { return name_; }
