@@ -471,7 +471,9 @@ enum neuron_dma_reduction {
 /* Body of a pair: barrier and sendrecv, which the two cores of a logical core (2n and 2n + 1) meet at. s0 = a semaphore
  * 8..15, the same on both cores. wait0 and update0 are empty, wait1 is "semaphore s0 >= 1", update1 decrements it at
  * completion. An engine that reaches it increments the semaphore of the other core once its earlier results are
- * visible (sendrecv: has sent src0 before), then waits as the wait says, and completes. */
+ * visible (sendrecv: has sent src0 before), then waits as the wait says, and completes. Programs also use 8..15 one by
+ * one: a write to the increment alias in the other core's window, of an instruction or a transfer, raises one, which one
+ * engine there waits for and takes. No launch clears them, so each is 0 again when the execution ends. */
 #define NEURON_SEM_PAIR_FIRST 8
 #define NEURON_SEM_PAIR_LAST 15
 
@@ -500,7 +502,7 @@ enum neuron_dma_reduction {
  *   exponential      accumulator sums fp32 results before they are rounded to the destination
  *   quantize_mx      largest magnitude leaves NaN out; infinities and NaN: as the element type converts them;
  *                    scale is clamped to 0..254; nothing but zeros: scale 0
- *   barrier          which semaphores, and that a pair is cores 2n and 2n + 1
+ *   barrier          which semaphores, and that a pair is cores 2n and 2n + 1; that single semaphores are raised so, too
  *   custom_operator  the call table, and that the function is a program of the host (hw/custom_operator.h)
  *   indirection      all offsets and gathered elements are read before anything is written; of elements that a scatter
  *                    sends to one place the last stays, and an accumulating product adds each; types of an index

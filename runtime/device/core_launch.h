@@ -78,9 +78,9 @@ class CoreLaunch {
   const LaunchOrder& order_;
   const RankWatch* watch_;
   const CoreLaunch* other_ = nullptr;  // of the other core of a virtual core of two
-  uint64_t read_at_ = 0;   // when what is traced was last looked at, or the launch
-  uint32_t before_ = 0;    // completions, when it was launched
-  uint32_t first_id_ = 0;  // of the executions
+  uint64_t read_at_ = 0;               // when what is traced was last looked at, or the launch
+  uint32_t before_ = 0;                // completions, when it was launched
+  uint32_t first_id_ = 0;              // of the executions
 };
 
 }  // namespace neuron::runtime

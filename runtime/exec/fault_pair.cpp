@@ -200,9 +200,10 @@ std::string describe_pair(const LoadedModel& model, uint32_t engine, uint32_t pc
   const bool has_other = (words.other & NEURON_STRICT_OTHER) != 0;
   const bool races = code == NEURON_FAULT_RACE || code == NEURON_FAULT_PSUM_COLLISION;
   const std::string first =
-      !transfer ? "that it"
-                : format("that its transfer{}",
-                         words.complete && races && !across ? " of " + queue_text(words.detail) : "");
+      !transfer
+          ? "that it"
+          : format("that its transfer{}",
+                   words.complete && races && !across ? " of " + queue_text(words.detail) : "");
   switch (code) {
     case NEURON_FAULT_DOMAIN:
       return domain_text(model, engine, pc, words);

@@ -90,9 +90,8 @@ class LoadedModel final : private ScratchpadUser {
   const LoadedModel* other() const { return first_ == this ? second_.get() : first_; }
   // Whether an engine has instructions of the file.
   bool has_code() const {
-    return std::any_of(images_.begin(), images_.end(), [](const EngineImage& image) {
-      return image.instructions > image.wrapper;
-    });
+    return std::any_of(images_.begin(), images_.end(),
+                       [](const EngineImage& image) { return image.instructions > image.wrapper; });
   }
   // The part that has the variables of a subgraph.
   LoadedModel& part(uint32_t subgraph) { return subgraph == 0 ? *this : *second_; }

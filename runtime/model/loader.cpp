@@ -79,9 +79,10 @@ class Loader {
     result_->addresses_.push_back(core_.one().address());
     result_->addresses_.push_back(core_.semaphore_inc(0));
     result_->addresses_.push_back(core_.window() + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_EVENT);
-    // Transfers name it only in a virtual core of two.
-    const uint64_t other = peer_ == nullptr ? 0 : core_.place().other().window();
-    result_->addresses_.push_back(other + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC);
+    if (peer_ != nullptr) {
+      result_->addresses_.push_back(core_.place().other().window() + NEURON_CORE_SEMAPHORES +
+                                    NEURON_SEM_BLOCK_INC);
+    }
     NEURON_CHECK(build_programs());
     result_->bindings.staging.resize(result_->ports_.size());
     return std::move(result_);
@@ -296,9 +297,9 @@ class Loader {
       codes[engine].resize(program.code.size());
       if (program.code.empty()) continue;
       std::memcpy(codes[engine].data(), program.code.data(), program.code.size());
-      NEURON_CHECK(
-          relocate(program, {graph_, result_->rings_, result_->addresses_, core_.place(), peer_},
-                   codes[engine]));
+      NEURON_CHECK(relocate(program,
+                            {graph_, result_->rings_, result_->addresses_, core_.place(), peer_},
+                            codes[engine]));
       NEURON_CHECK(check_program(codes[engine], engine, core_.place().chip->generation,
                                  program.lines, graph_.debug, used));
     }

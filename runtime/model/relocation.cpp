@@ -78,8 +78,8 @@ Result<void> relocate(const neff::EngineProgram& program, const RelocationContex
       return refuse(NRT_INVALID, "is on the other core, which a virtual core of one has not");
     }
     const neff::Subgraph& graph = r.of_peer() ? *context.peer : context.subgraph;
-    const uint64_t window = r.of_peer() || window_of_peer ? context.core.other().window()
-                                                          : context.core.window();
+    const uint64_t window =
+        r.of_peer() || window_of_peer ? context.core.other().window() : context.core.window();
     switch (r.kind) {
       case NEURON_RELOC_VAR_ADDR: {
         const auto kind = context.subgraph.variables[r.target].kind;
@@ -113,8 +113,7 @@ Result<void> relocate(const neff::EngineProgram& program, const RelocationContex
         break;
       }
       case NEURON_RELOC_SEMAPHORE:
-        put_width(code, field, r.width,
-                  uint64_t{graph.semaphores[r.target].number} + addend);
+        put_width(code, field, r.width, uint64_t{graph.semaphores[r.target].number} + addend);
         break;
       case NEURON_RELOC_SEM_ADDR:
         put_width(code, field, r.width,

@@ -158,7 +158,7 @@ struct DmaTransfer {
   std::optional<uint8_t> semaphore;  // Incremented by every queue of the set after the transfer.
   // Likewise on the other core of a virtual core of two: NEURON_SEM_PAIR_FIRST.._LAST.
   std::vector<uint8_t> remote_semaphores;
-  uint8_t priority = 0;                    // Class of service of the packets, 0 is served first.
+  uint8_t priority = 0;  // Class of service of the packets, 0 is served first.
 
   DmaOperation operation = DmaOperation::kCopy;  // For kCopy: one source, as many bytes as `to`.
   std::vector<DmaAccess> from;                   // 1..16

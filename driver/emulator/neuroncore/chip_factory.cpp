@@ -15,7 +15,7 @@ std::unique_ptr<chip::Chip> create_chip(const chip::ChipConfig& config, chip::Ho
   return chip::Chip::create(
       config, host,
       [pairs](const chip::CoreConnections& connections,
-               chip::RunnableListener* listener) -> std::unique_ptr<chip::Core> {
+              chip::RunnableListener* listener) -> std::unique_ptr<chip::Core> {
         if (connections.exchange == nullptr) {
           return std::make_unique<NeuronCore>(connections, listener);
         }

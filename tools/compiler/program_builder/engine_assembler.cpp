@@ -419,9 +419,9 @@ void EngineAssembler::write(const Step& step, size_t number) {
              NEURON_CC_SEMAPHORES + NEURON_SEM_BLOCK_INC + NEURON_CC_SEM_GO * 4);
   }
   if (step.raises != 0) {
-    relocate(NEURON_ADDRESS_ADDR, NEURON_RELOC_CORE, "peer", 8,
-             static_cast<int64_t>(NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC +
-                                  step.raises * 4ull));
+    relocate(
+        NEURON_ADDRESS_ADDR, NEURON_RELOC_CORE, "peer", 8,
+        static_cast<int64_t>(NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + step.raises * 4ull));
   }
   if (step.slot >= 0) {
     relocate(NEURON_RELOC_QUEUE_CTL, NEURON_RELOC_QUEUE, NeffEmitter::kDynamicQueue, 1);

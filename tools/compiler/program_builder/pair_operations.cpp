@@ -18,9 +18,9 @@ void order(Draft& draft, const BufferAccess& data) {
 
 void check(Draft& draft, uint8_t semaphore) {
   if (semaphore >= NEURON_SEM_PAIR_FIRST && semaphore <= NEURON_SEM_PAIR_LAST) return;
-  draft.wrong = base::format(
-      "semaphore {} between the two cores of a virtual core, expected {} to {}", semaphore,
-      NEURON_SEM_PAIR_FIRST, NEURON_SEM_PAIR_LAST);
+  draft.wrong =
+      base::format("semaphore {} between the two cores of a virtual core, expected {} to {}",
+                   semaphore, NEURON_SEM_PAIR_FIRST, NEURON_SEM_PAIR_LAST);
 }
 
 }  // namespace

@@ -18,8 +18,7 @@ void Execution::begin(Sequencer& s) {
   for (UnitContext& unit : state_.units) unit.multiply_accumulates = 0;
   const uint64_t address = s.launch_address();
   neuron_launch_record record{};
-  const std::byte* memory =
-      address == 0 ? nullptr : state_.bus.direct(address, sizeof(record));
+  const std::byte* memory = address == 0 ? nullptr : state_.bus.direct(address, sizeof(record));
   if (memory != nullptr) std::memcpy(&record, memory, sizeof(record));
   if (state_.strict) state_.strict->begin_execution(record.pair);
   if (memory == nullptr) return;

@@ -18,8 +18,7 @@ bool is_psum(uint64_t offset) {
 }  // namespace
 
 ExecutionGroup::ExecutionGroup(const chip::CoreConnections& connections,
-                               chip::RunnableListener* listener,
-                               std::shared_ptr<StrictPair> pair)
+                               chip::RunnableListener* listener, std::shared_ptr<StrictPair> pair)
     : state_(connections, std::move(pair)),
       gate_(*this, state_.core, state_.scheduler, state_.injected, listener),
       waits_(state_),

@@ -155,8 +155,7 @@ void StrictObserver::consumed(const chip::SemaphoreChange& change) {
 std::optional<unsigned> StrictObserver::cell_of_other(uint64_t address) const {
   if (state_.exchange == nullptr) return std::nullopt;
   const unsigned other = chip::PairExchange::other_core(state_.core);
-  const uint64_t at =
-      address - state_.bus.layout().core_address(other) - NEURON_CORE_SEMAPHORES;
+  const uint64_t at = address - state_.bus.layout().core_address(other) - NEURON_CORE_SEMAPHORES;
   neuron_update_operation operation;
   unsigned index;
   uint32_t operand;

@@ -7,8 +7,8 @@
 // carry the clocks that were released into them. A launch orders everything before it, by raising
 // the floor. Ticks are 64 bits and never start again. A vector also has the ticks of the actors of
 // the other core of a logical core, which come with its semaphore writes (strict_pair.h); a wait
-// for n units of a semaphore knows what came with the first n, and nothing else. Callers: StrictMode, by the holder of the
-// core. Owns its vectors. Fails: std::bad_alloc only.
+// for n units of a semaphore knows what came with the first n, and nothing else. Callers:
+// StrictMode, by the holder of the core. Owns its vectors. Fails: std::bad_alloc only.
 #ifndef DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_CLOCKS_H
 #define DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_CLOCKS_H
 

@@ -13,7 +13,8 @@ void StrictPair::begin(unsigned side, uint64_t number) {
   own.number = number;
   own.latest.clear();
   // This core will not come to the other one's earlier executions any more.
-  std::erase_if(other.executions, [number](const auto& e) { return number == 0 || e.first < number; });
+  std::erase_if(other.executions,
+                [number](const auto& e) { return number == 0 || e.first < number; });
   if (number == 0) {
     own.executions.clear();
   } else {
@@ -105,7 +106,8 @@ void StrictPair::record(Pieces& pieces, const Access& access, const StrictClocks
     next = piece.end;
     ++at;
   }
-  for (auto piece = pieces.lower_bound(access.first); piece != pieces.end() && piece->first <= end;) {
+  for (auto piece = pieces.lower_bound(access.first);
+       piece != pieces.end() && piece->first <= end;) {
     merge(pieces, piece++);
   }
 }

@@ -208,9 +208,12 @@ TEST_F(StrictPairOnCores, ASemaphoreThatIsRaisedBeforeTheDataIsThereIsNoOrder) {
 TEST_F(StrictPairOnCores, AUnitOfASemaphoreOrdersWhatComesBeforeItAndNotWhatComesBeforeTheNext) {
   for (const bool waits_for_both : {true, false}) {
     begin();
-    program(0, {transferred(0, kOwn, kShared), {write_word(increment_of(1, kTell), 1)},
-                transferred(0, kOwn, kShared + 0x1000), {write_word(increment_of(1, kTell), 1)}});
-    program(1, {{take(kTell)}, transferred(1, kShared, kOwn + 0x10000),
+    program(0, {transferred(0, kOwn, kShared),
+                {write_word(increment_of(1, kTell), 1)},
+                transferred(0, kOwn, kShared + 0x1000),
+                {write_word(increment_of(1, kTell), 1)}});
+    program(1, {{take(kTell)},
+                transferred(1, kShared, kOwn + 0x10000),
                 {waits_for_both ? take(kTell) : inst(NEURON_OP_NOP)},
                 transferred(1, kShared + 0x1000, kOwn + 0x10000)});
     run_in_turns(0);
@@ -271,8 +274,7 @@ TEST_F(StrictPairOnCores, OnlyAccessesOfOneExecutionRace) {
     // The rounds differ by a register that counts them.
     const auto in_round = [&](unsigned core, unsigned round, const std::vector<Instruction>& part) {
       std::vector<Instruction> all = {alu(4, 4, NEURON_ALU_ADD, 1)};
-      all.push_back(
-          branch(static_cast<int>(part.size()) + 1, NEURON_BRANCH_NE, 4, round));
+      all.push_back(branch(static_cast<int>(part.size()) + 1, NEURON_BRANCH_NE, 4, round));
       all.insert(all.end(), part.begin(), part.end());
       (void)core;
       return all;
