@@ -471,11 +471,9 @@ enum neuron_dma_reduction {
 /* Body of a pair: barrier and sendrecv, which the two cores of a logical core (2n and 2n + 1) meet at. s0 = a semaphore
  * 8..15, the same on both cores. wait0 and update0 are empty, wait1 is "semaphore s0 >= 1", update1 decrements it at
  * completion. An engine that reaches it increments the semaphore of the other core once its earlier results are
- * visible (sendrecv: has sent src0 before), then waits as the wait says, and completes. Programs also use 8..15 one by
- * one: a write to the increment alias in the other core's window, of an instruction or a transfer, raises one, which one
- * engine there waits for and takes. No launch clears them, so each is 0 again when the execution ends. */
-#define NEURON_SEM_PAIR_FIRST 8
-#define NEURON_SEM_PAIR_LAST 15
+ * visible (sendrecv: has sent src0 before), then waits as the wait says, and completes. */
+#define NEURON_SEM_PAIR_FIRST 8 /* one alone: raised by a write (instruction, DMA) to its inc alias in the other core's window */
+#define NEURON_SEM_PAIR_LAST 15 /* no launch clears them: a program takes what it was sent before its execution ends */
 
 /* Block scales of x4 types (gen 4): element value = code x 2^(scale - 127), scale 255 = NaN. A scale belongs to 8
  * partitions x the 4 codes of one x4 element. Operand of P data partitions: up to 32: [P / 8, elements]; more: [P,

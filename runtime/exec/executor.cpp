@@ -106,7 +106,7 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
   std::optional<CoreLaunch> second;
   if (part != nullptr) {
     second_order = order_of(binding, *binding.second_rings, count, configuration);
-    second_order->has_code = part->has_code();
+    second_order->has_code = has_code(*part);
     second.emplace(part->core(), *second_order, part->collectives());
   }
   const CoreLaunch::Times times =

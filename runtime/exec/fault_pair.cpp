@@ -43,7 +43,7 @@ std::string memory_text(const FaultWords& words) {
 // Two accesses of device memory, by the two cores of a virtual core.
 std::string race_across_text(const LoadedModel& model, const FaultWords& words,
                              const std::string& first) {
-  const LoadedModel* other = model.other();
+  const LoadedModel* other = model.other;
   const bool wrote = (words.place & NEURON_STRICT_OTHER_WROTE) != 0;
   return format(
       "found {} {} {}, which was {} by {} on {}, expected an order between the two cores: a "

@@ -189,8 +189,8 @@ namespace {
 
 // "; on device 0 core 5, the other core of its virtual core, SP pc 3: ... waits for ..."
 std::string other_core_words(const LoadedModel& model) {
-  const LoadedModel* other = model.other();
-  if (other == nullptr || !other->has_code()) return "";
+  const LoadedModel* other = model.other;
+  if (other == nullptr || !has_code(*other)) return "";
   const EngineStates states = describe_engines(*other, false);
   return format("; {}, the other core of its virtual core: {}{}{}", place(other->core()),
                 states.working.empty() ? "no engine is in the model's code" : states.working,

@@ -9,7 +9,6 @@
 #ifndef RUNTIME_MODEL_LOADED_MODEL_H
 #define RUNTIME_MODEL_LOADED_MODEL_H
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -86,13 +85,6 @@ class LoadedModel final : private ScratchpadUser {
   // The part on the second physical core of a virtual one, launched together with this; or null. It
   // has no ports and no bindings: those of both are here.
   LoadedModel* second() const { return second_.get(); }
-  // The part on the other physical core, of either; or null.
-  const LoadedModel* other() const { return first_ == this ? second_.get() : first_; }
-  // Whether an engine has instructions of the file.
-  bool has_code() const {
-    return std::any_of(images_.begin(), images_.end(),
-                       [](const EngineImage& image) { return image.instructions > image.wrapper; });
-  }
   // The part that has the variables of a subgraph.
   LoadedModel& part(uint32_t subgraph) { return subgraph == 0 ? *this : *second_; }
   const std::string& name() const { return name_; }
@@ -166,6 +158,7 @@ class LoadedModel final : private ScratchpadUser {
 
   BindingCache bindings;
   ExecutionReport report;
+  const LoadedModel* other = nullptr;  // the part on the other physical core, of either part
 
  private:
   // 8 bytes at `at` of an engine's image are a variable's address + addend.
@@ -223,6 +216,15 @@ class LoadedModel final : private ScratchpadUser {
   int record_ = -1;  // its slot of the device's ProcessRecord
   TileWriters tile_writers_;
 };
+
+// Whether an engine has instructions of the file.
+inline bool has_code(const LoadedModel& model) {
+  for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    const EngineImage& image = model.image(engine);
+    if (image.instructions > image.wrapper) return true;
+  }
+  return false;
+}
 
 }  // namespace neuron::runtime
 

@@ -433,6 +433,8 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(Core& core, const neff::M
       return second.error().with("NEFF '{}', {}", model.name, model.subgraphs[1].name);
     }
     (*second)->first_ = loaded->get();
+    (*second)->other = loaded->get();
+    (*loaded)->other = second->get();
     (*loaded)->second_ = std::move(*second);
   }
   (*loaded)->publish(model, 0);

@@ -9,6 +9,8 @@
 namespace neuron::core {
 namespace {
 
+constexpr unsigned kCollectiveQueue = 15;
+
 struct Place {
   unsigned space = NEURON_SPACE_ABSENT;
   unsigned partition = 0;
@@ -91,7 +93,8 @@ void StrictObserver::packet(unsigned index, unsigned queue, uint32_t ahead,
     const uint64_t bytes = std::min<uint64_t>(descriptor.bytes(), left);
     if (offset >= NEURON_CORE_PSUM + NEURON_CORE_PSUM_SIZE) {
       if (!state_.strict->shares()) return bytes;
-      if (state_.bus.layout().is_hbm(descriptor.address)) {
+      // Queue 15 is that of CC cores, whose program's order is not known.
+      if (queue != kCollectiveQueue && state_.bus.layout().is_hbm(descriptor.address)) {
         begin();
         state_.strict->transfer_shared(descriptor.address, bytes, write);
       } else if (const auto cell = write ? cell_of_other(descriptor.address) : std::nullopt) {
@@ -131,20 +134,18 @@ void StrictObserver::semaphore(const chip::SemaphoreChange& change, const chip::
   } else if (own && access.origin == chip::Origin::kDma && serving_ >= 0) {
     const unsigned actor = clocks().queue(static_cast<unsigned>(serving_)).actor;
     clocks().release(actor, clocks().tell(actor), cell);
+  } else if (is_of_other_core(access)) {
+    clocks().release_all(cell, false);
+    const uint32_t units = change.after > change.before ? change.after - change.before : 0;
+    state_.strict->hear(cell, access.engine, units);
   } else {
-    clocks().release_all(cell);
-    heard(cell, change, access);
+    clocks().release_all(cell, true);
   }
 }
 
-void StrictObserver::heard(unsigned cell, const chip::SemaphoreChange& change,
-                           const chip::Access& access) {
-  if (state_.exchange == nullptr || access.origin == chip::Origin::kHost ||
-      access.core != chip::PairExchange::other_core(state_.core)) {
-    return;
-  }
-  const uint32_t units = change.after > change.before ? change.after - change.before : 0;
-  state_.strict->hear(cell, access.engine, units);
+bool StrictObserver::is_of_other_core(const chip::Access& access) const {
+  return state_.exchange != nullptr && access.origin != chip::Origin::kHost &&
+         access.core == chip::PairExchange::other_core(state_.core);
 }
 
 void StrictObserver::consumed(const chip::SemaphoreChange& change) {

@@ -79,7 +79,7 @@ class StrictObserver {
   uint32_t pending_descriptors(unsigned engine, unsigned queue) const;
   // The cell of the other core of a logical core that a word is written to.
   std::optional<unsigned> cell_of_other(uint64_t address) const;
-  void heard(unsigned cell, const chip::SemaphoreChange& change, const chip::Access& access);
+  bool is_of_other_core(const chip::Access& access) const;
 
   CoreState& state_;
   HostGate& gate_;

@@ -20,6 +20,14 @@ void StrictClocks::join_known(Vector& to, const Known& known) {
   for (size_t a = 0; a < known.size(); ++a) to[kActors + a] = std::max(to[kActors + a], known[a]);
 }
 
+// What any actor of this core knows of the other one: an actor outside may know it from each.
+void StrictClocks::join_heard(Vector& to) const {
+  for (unsigned by = 0; others_ != 0 && by < used_; ++by) {
+    const Vector& from = *seen_[by];
+    for (unsigned a = kActors; a < kActors + others_; ++a) to[a] = std::max(to[a], from[a]);
+  }
+}
+
 StrictClocks::Known StrictClocks::known_by(unsigned actor, uint64_t tick) const {
   const Vector& seen = *seen_[actor];
   Known known(seen.begin(), seen.begin() + used_);
@@ -80,10 +88,11 @@ void StrictClocks::release(unsigned actor, uint64_t tick, unsigned cell) {
   to[actor] = std::max(to[actor], tick);
 }
 
-void StrictClocks::release_all(unsigned cell) {
+void StrictClocks::release_all(unsigned cell, bool with_heard) {
   if (!active_) return;
   if (!cells_[cell]) cells_[cell] = std::make_unique<Vector>();
   join(*cells_[cell], tell_all());
+  if (with_heard) join_heard(*cells_[cell]);
 }
 
 void StrictClocks::acquire(unsigned actor, unsigned cell) {
@@ -106,7 +115,10 @@ void StrictClocks::acquire_memory(unsigned actor) {
   }
 }
 
-void StrictClocks::acquire_all(unsigned actor) { join(*seen_[actor], tell_all()); }
+void StrictClocks::acquire_all(unsigned actor) {
+  join(*seen_[actor], tell_all());
+  join_heard(*seen_[actor]);
+}
 
 StrictClocks::Queue& StrictClocks::queue(unsigned number) {
   std::unique_ptr<Queue>& queue = queues_[number];

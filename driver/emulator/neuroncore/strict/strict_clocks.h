@@ -101,7 +101,8 @@ class StrictClocks {
 
   // Semaphore cells: 0-255 semaphores, 256-511 events.
   void release(unsigned actor, uint64_t tick, unsigned cell);
-  void release_all(unsigned cell);  // by an actor outside, which may have seen everything
+  // By an actor outside, which may have seen everything; of the other core only what it tells.
+  void release_all(unsigned cell, bool with_heard);
   void acquire(unsigned actor, unsigned cell);
   // Order through memory, whose words have no clocks of their own: all memory is one cell, and all
   // transfers count for it.
@@ -143,6 +144,7 @@ class StrictClocks {
  private:
   void join(Vector& to, const Vector& from) const;
   void join_known(Vector& to, const Known& known);
+  void join_heard(Vector& to) const;
   void consume_heard(unsigned cell, uint32_t units);
   void acquire_heard(unsigned actor, unsigned cell, uint64_t units);
   const Vector& tell_all() {

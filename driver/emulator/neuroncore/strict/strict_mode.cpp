@@ -491,8 +491,8 @@ Fault StrictMode::race_across(const StrictPair::Access& access,
 void StrictMode::transfer_shared(uint64_t address, uint64_t bytes, bool write) {
   const StrictPair::Access access{packet_, address, bytes, write, false};
   const auto conflict = pair_->access(side_, access, clocks_);
-  if (conflict && !trap_)
-    trap_ = Trap{race_across(access, *conflict), {packet_.pc, packet_.engine}};
+  if (!conflict || trap_) return;
+  trap_ = Trap{race_across(access, *conflict), {packet_.pc, packet_.engine}};
 }
 
 Fault StrictMode::store_shared(unsigned engine, uint32_t pc, uint64_t address) {

@@ -27,7 +27,7 @@ namespace neuron::core {
 
 class StrictPair {
  public:
-  static constexpr size_t kMostPieces = size_t{1} << 20;
+  static constexpr size_t kMostPieces = size_t{1} << 18;
   // The ticks of a core's actors, up to which somebody has seen what they did.
   using Known = std::vector<uint64_t>;
 
