@@ -104,7 +104,7 @@ enum neuron_engine_command {
 #define NEURON_CORE_MODE_STOP_ALL (1u << 4)
 
 /* Launch record, 64 bytes in host or HBM memory: a convention of the SP prologue, not of hardware, but
- * time_limit and work_record, which the core reads when semaphore 7 is consumed. */
+ * time_limit, work_record and pair, which the core reads when semaphore 7 is consumed. */
 struct neuron_launch_record {
 	unsigned int exec_id;
 	unsigned int binding;
@@ -113,8 +113,13 @@ struct neuron_launch_record {
 	unsigned long long ring_table; /* device address of {u64 register, u32 value, u32 zero} entries */
 	unsigned long long time_limit; /* model time in ps, 0 = none */
 	unsigned long long work_record; /* device address, 64-byte aligned; 0 = none */
-	unsigned int zero[6];
+	unsigned long long pair; /* ours, read as time_limit is; below */
+	unsigned int zero[4];
 };
+/* `pair`: the execution is one part of two, and its other part is on the other core of the pair (cores 2n and 2n + 1),
+ * with the same number. A host takes a larger number for each launch of both; of several executions of one launch
+ * each has the next one. 0 = the core works alone. Strict mode compares the accesses of both parts to device memory;
+ * nothing else depends on it. */
 #define NEURON_LAUNCH_REBIND 1u /* the prologue stores the ring table before it starts the engines */
 
 /* Work record, 128 bytes: the cost of executions. Each execution that completes adds to it before its completion record

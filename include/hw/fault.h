@@ -68,9 +68,11 @@ enum neuron_fault {
  *     31 the second is
  *   word 1, the second: 23:0 its PC, of a transfer the PC of what rang the doorbell | 27:24 its engine, 8 = the
  *     host, another core | 28 there is one | 29 RACE: it is a transfer in flight, which is still to write there |
- *     31:30 zero
+ *     30 the race is in device memory, and the second is of the other core of the pair (below) | 31 zero
  *   word 2: DOMAIN: the input, fp32 | UNINITIALISED: where the second has written, as 27:0 of word 0 | else
  *     7:0 queue and DMA engine << 4 of the first, 15:8 of the second
+ * With bit 30 of word 1, 27:0 of word 0 are bits 27:0 of the device address of the first byte that both access, and
+ * word 2 is its bits 59:28.
  */
 #define NEURON_STRICT_PARTITION_SHIFT 20
 #define NEURON_STRICT_PLACE_MASK 0xFFFFFu
@@ -83,5 +85,8 @@ enum neuron_fault {
 #define NEURON_STRICT_ENGINE_SHIFT 24
 #define NEURON_STRICT_OTHER (1u << 28)
 #define NEURON_STRICT_PENDING (1u << 29)
+#define NEURON_STRICT_PEER (1u << 30)
+#define NEURON_STRICT_ADDRESS_BITS 28
+#define NEURON_STRICT_ADDRESS_MASK 0xFFFFFFFu
 
 #endif

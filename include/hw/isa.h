@@ -472,8 +472,8 @@ enum neuron_dma_reduction {
  * 8..15, the same on both cores. wait0 and update0 are empty, wait1 is "semaphore s0 >= 1", update1 decrements it at
  * completion. An engine that reaches it increments the semaphore of the other core once its earlier results are
  * visible (sendrecv: has sent src0 before), then waits as the wait says, and completes. */
-#define NEURON_SEM_PAIR_FIRST 8
-#define NEURON_SEM_PAIR_LAST 15
+#define NEURON_SEM_PAIR_FIRST 8 /* one alone: raised by a write (instruction, DMA) to its inc alias in the other core's window */
+#define NEURON_SEM_PAIR_LAST 15 /* no launch clears them: a program takes what it was sent before its execution ends */
 
 /* Block scales of x4 types (gen 4): element value = code x 2^(scale - 127), scale 255 = NaN. A scale belongs to 8
  * partitions x the 4 codes of one x4 element. Operand of P data partitions: up to 32: [P / 8, elements]; more: [P,
@@ -500,7 +500,7 @@ enum neuron_dma_reduction {
  *   exponential      accumulator sums fp32 results before they are rounded to the destination
  *   quantize_mx      largest magnitude leaves NaN out; infinities and NaN: as the element type converts them;
  *                    scale is clamped to 0..254; nothing but zeros: scale 0
- *   barrier          which semaphores, and that a pair is cores 2n and 2n + 1
+ *   barrier          which semaphores, and that a pair is cores 2n and 2n + 1; that single semaphores are raised so, too
  *   custom_operator  the call table, and that the function is a program of the host (hw/custom_operator.h)
  *   indirection      all offsets and gathered elements are read before anything is written; of elements that a scatter
  *                    sends to one place the last stays, and an accumulating product adds each; types of an index

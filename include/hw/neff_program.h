@@ -66,10 +66,10 @@ enum neuron_bin_reloc_kind {
 	 * goes into a byte; in dma_generate, dma_gather and dma_scatter, field NEURON_RELOC_QUEUE_CTL, into bits 5:2 of
 	 * it, which dma.ctl has there (21:18), and the byte's other bits stay. */
 	NEURON_RELOC_QUEUE = 3,
-	NEURON_RELOC_SEMAPHORE = 4, /* number, width 1 */
+	NEURON_RELOC_SEMAPHORE = 4, /* number, width 1; here and below "peer:NAME" is one of the other core (8 to 15) */
 	NEURON_RELOC_SEM_ADDR = 5,  /* device address of the inc alias + addend */
 	NEURON_RELOC_PC = 6,        /* 32-bit index of an entry relative to the instruction */
-	NEURON_RELOC_CORE = 7,      /* "self": core window base + addend, u64 */
+	NEURON_RELOC_CORE = 7,      /* "self", or "peer", the other core: core window base + addend, u64 */
 	NEURON_RELOC_PEER = 8,
 };
 #define NEURON_RELOC_QUEUE_CTL 0x72 /* NEURON_DMA_CTL + 2 */

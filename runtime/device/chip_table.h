@@ -57,6 +57,8 @@ struct CorePlace {
   const ChipTable* chip = find_chip_table(2);
   uint32_t number = 0;
 
+  // The other core of a virtual core of two (hw/isa.h, body of a pair).
+  CorePlace other() const { return {chip, number ^ 1}; }
   uint64_t window_bar0() const { return chip->window_bar0(number); }
   uint64_t window() const { return chip->window(number); }
   uint64_t notification() const { return chip->notification(number); }

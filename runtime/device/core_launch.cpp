@@ -14,7 +14,8 @@ namespace neuron::runtime {
 namespace {
 
 // The time between two checks of the ranks that a wait depends on, and the time that a wait
-// continues after a rank is gone: the data that it had sent may be enough.
+// continues after a rank is gone: the data that it had sent may be enough. Also the time between
+// two looks at the other core of a virtual core of two.
 constexpr uint64_t kLookAfterRanks = 100'000'000;
 // The time between two readings of a core that is traced.
 constexpr uint64_t kReadTraces = 2'000'000;
@@ -32,9 +33,15 @@ CoreLaunch::Times CoreLaunch::run(CoreLaunch& first, CoreLaunch* second, uint64_
   if (first.core_.debugger != nullptr) [[unlikely]] {
     first.core_.debugger->begins();
   }
-  if (second != nullptr) second->ring(false);
+  // Grows with each launch, whichever process makes it.
+  const uint64_t pair = second != nullptr && second->order_.has_code ? begin : 0;
+  if (pair != 0) {
+    first.other_ = second;
+    second->other_ = &first;
+  }
+  if (second != nullptr) second->ring(false, pair);
   // This thread waits for the first core at once and so runs it; no other thread has to.
-  first.ring(true);
+  first.ring(true, pair);
   first.await_end(begin, until);
   if (second != nullptr) second->await_end(begin, until);
   const Times times{.begin_ns = begin, .end_ns = now_ns()};
@@ -63,7 +70,7 @@ CoreLaunch::Times CoreLaunch::run(CoreLaunch& first, CoreLaunch* second, uint64_
   return times;
 }
 
-void CoreLaunch::ring(bool here) {
+void CoreLaunch::ring(bool here, uint64_t pair) {
   neuron_launch_record& record = core_.launch();
   record.exec_id = ++core_.executions;
   record.binding = order_.binding_number;
@@ -73,6 +80,7 @@ void CoreLaunch::ring(bool here) {
   record.ring_table = order_.ring_table;
   record.time_limit = order_.time_limit_ps;
   record.work_record = core_.work_address();
+  record.pair = pair;
   before_ = __atomic_load_n(&core_.completion().sequence, __ATOMIC_ACQUIRE);
   first_id_ = core_.executions;
   // Release: the record above is complete before the device sees the semaphore; its partner is the
@@ -105,18 +113,25 @@ int CoreLaunch::await_part(uint32_t* word, uint32_t before, uint64_t until) {
   return port.wait(core_.number(), word, before, until);
 }
 
+bool CoreLaunch::has_failed() const {
+  const neuron_completion_record& record = core_.completion();
+  return failed || (__atomic_load_n(&record.sequence, __ATOMIC_ACQUIRE) != before_ &&
+                    record.status != NEURON_FAULT_NONE);
+}
+
 // Waits for a word of the device; -EOWNERDEAD: a rank that this one waits for has failed, or its
-// process is gone.
+// process is gone; kOtherFailed.
 int CoreLaunch::await_word(uint32_t* word, uint32_t before, uint64_t until) {
   bool gone = false;
   // bounded: each turn but the last takes some of the time until `until`.
-  while (watch_ != nullptr) {
+  while (watch_ != nullptr || other_ != nullptr) {
     const uint64_t look = now_ns() + kLookAfterRanks;
     if (look >= until) break;
     const int waited = await_part(word, before, look);
     if (waited != -ETIMEDOUT) return waited;
     if (gone) return -EOWNERDEAD;
-    gone = watch_->lost_a_rank();
+    if (other_ != nullptr && other_->has_failed()) return kOtherFailed;
+    gone = watch_ != nullptr && watch_->lost_a_rank();
   }
   return await_part(word, before, until);
 }

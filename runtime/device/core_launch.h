@@ -8,6 +8,7 @@
 #define RUNTIME_DEVICE_CORE_LAUNCH_H
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 
 #include "runtime/device/core.h"
@@ -33,6 +34,7 @@ struct LaunchOrder {
   uint64_t ring_table = 0;  // address and entries of the rings' table
   uint32_t ring_entries = 0;
   uint64_t time_limit_ps = 0;  // of one execution, in model time
+  bool has_code = true;        // of its own: without, it meets no other core
 };
 
 class CoreLaunch {
@@ -49,6 +51,9 @@ class CoreLaunch {
   };
   static Times run(CoreLaunch& first, CoreLaunch* second, uint64_t limit_s);
 
+  // Waiting ended because the other core of the virtual core has failed.
+  static constexpr int kOtherFailed = -ECANCELED;
+
   // Valid after run().
   int result = 0;       // of the driver; -EOWNERDEAD: a rank is lost, -EDEADLK: nothing can advance
   bool failed = false;  // by `result` or by the status of the completion record
@@ -60,8 +65,9 @@ class CoreLaunch {
   std::array<uint32_t, NEURON_CORE_ENGINES> retired{};
 
  private:
-  void ring(bool here);
+  void ring(bool here, uint64_t pair);
   void await_end(uint64_t begin, uint64_t until);
+  bool has_failed() const;
   void read_report();
   void read_traces();
   int await_part(uint32_t* word, uint32_t before, uint64_t until);
@@ -71,9 +77,10 @@ class CoreLaunch {
   Core& core_;
   const LaunchOrder& order_;
   const RankWatch* watch_;
-  uint64_t read_at_ = 0;   // when what is traced was last looked at, or the launch
-  uint32_t before_ = 0;    // completions, when it was launched
-  uint32_t first_id_ = 0;  // of the executions
+  const CoreLaunch* other_ = nullptr;  // of the other core of a virtual core of two
+  uint64_t read_at_ = 0;               // when what is traced was last looked at, or the launch
+  uint32_t before_ = 0;                // completions, when it was launched
+  uint32_t first_id_ = 0;              // of the executions
 };
 
 }  // namespace neuron::runtime

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/exec/engine_states.h"
 
+#include <span>
+
 #include "driver/isa/instruction.h"
+#include "driver/isa/opcode_table.h"
 #include "hw/address_map.h"
 #include "hw/control.h"
 #include "hw/udma.h"
@@ -13,19 +16,31 @@ void append(std::string& text, const char* separator, const std::string& more) {
   text += (text.empty() ? "" : separator) + more;
 }
 
-std::string describe_wait(const LoadedModel& model, uint32_t wait, uint32_t value) {
+// Whether both cores of a pair come to the instruction.
+bool is_meeting(const LoadedModel& model, uint32_t engine, uint32_t pc) {
+  const EngineImage& image = model.image(engine);
+  return pc < image.instructions &&
+         isa::meets_other_core(isa::decode(std::span(image.code)
+                                               .subspan(size_t{pc} * NEURON_INSTRUCTION_BYTES)
+                                               .first<NEURON_INSTRUCTION_BYTES>())
+                                   .opcode);
+}
+
+std::string describe_wait(const LoadedModel& model, uint32_t wait, uint32_t value, bool meets) {
   static constexpr const char* kConditions[] = {"", ">=", "==", ">", "<=", "<", "!="};
   const uint32_t condition = (wait >> 8) & 7;
   if (condition == NEURON_WAIT_NONE || condition > NEURON_WAIT_NE) return "";
   const bool event = (wait & NEURON_SEM_SLOT_EVENT) != 0;
   const uint32_t index = wait & 0xFF;
-  // Only a barrier or a sendrecv of the other program increments these.
+  // Only the other program increments these.
   const bool of_pair = !event && index >= NEURON_SEM_PAIR_FIRST && index <= NEURON_SEM_PAIR_LAST;
   return format(" for {} {} {}{}, which is {}{}",
                 event ? format("event {}", index) : model.describe_semaphore(index),
                 kConditions[condition], (wait & NEURON_SEM_SLOT_REG) != 0 ? "r" : "", wait >> 16,
                 value,
-                of_pair ? ": the other core of the pair has not come to the same instruction" : "");
+                !of_pair ? ""
+                : meets  ? ": the other core of the pair has not come to the same instruction"
+                         : ": the other core of the pair has not raised it");
 }
 
 const char* state_words(uint32_t state) {
@@ -86,7 +101,7 @@ EngineStates describe_engines(const LoadedModel& model, bool stuck) {
     if (*pc >= model.image(engine).wrapper && state != NEURON_STATE_IDLE) {
       const std::string text =
           format("{} {}{}", model.describe_instruction(engine, *pc), state_words(state),
-                 waits ? describe_wait(model, *wait, *value) : "");
+                 waits ? describe_wait(model, *wait, *value, is_meeting(model, engine, *pc)) : "");
       append(waits ? states.working : running, "; ", text);
       states.waiting += waits ? 1 : 0;
       continue;

@@ -106,6 +106,7 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
   std::optional<CoreLaunch> second;
   if (part != nullptr) {
     second_order = order_of(binding, *binding.second_rings, count, configuration);
+    second_order->has_code = has_code(*part);
     second.emplace(part->core(), *second_order, part->collectives());
   }
   const CoreLaunch::Times times =
@@ -133,8 +134,10 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
   }
   core.counters.executed_well(done, first.work, host_ns);
   if (!failed) return {};
-  Error error = first.failed ? describe_failure(model, first.result, configuration)
-                             : describe_failure(*part, second->result, configuration);
+  // The core that was waited for no longer, as the other one failed, does not know why.
+  const bool first_knows = first.failed && first.result != CoreLaunch::kOtherFailed;
+  Error error = first_knows ? describe_failure(model, first.result, configuration)
+                            : describe_failure(*part, second->result, configuration);
   // Work is counted for successful executions only.
   core.counters.executed(error.status, {}, done == 0 ? host_ns : 0);
   const auto dump = CoreDump::write(session, model, error);

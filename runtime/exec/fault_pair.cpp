@@ -32,6 +32,32 @@ std::string other_text(const LoadedModel& model, const FaultWords& words, bool q
                 queue_known ? " of " + queue_text(words.detail >> 8) : "", who);
 }
 
+// "device memory at 0x4000000040"
+std::string memory_text(const FaultWords& words) {
+  const uint64_t low = words.place & NEURON_STRICT_ADDRESS_MASK;
+  if (!words.complete) return format("device memory (an address that ends in {:#09x})", low);
+  return format("device memory at {:#x}",
+                uint64_t{words.detail} << NEURON_STRICT_ADDRESS_BITS | low);
+}
+
+// Two accesses of device memory, by the two cores of a virtual core.
+std::string race_across_text(const LoadedModel& model, const FaultWords& words,
+                             const std::string& first) {
+  const LoadedModel* other = model.other;
+  const bool wrote = (words.place & NEURON_STRICT_OTHER_WROTE) != 0;
+  return format(
+      "found {} {} {}, which was {} by {} on {}, expected an order between the two cores: a "
+      "barrier or sendrecv of both between the two, or a semaphore from {} to {} of the later "
+      "one's core, which the earlier one's core raises when its bytes are {} and the later one "
+      "waits for",
+      first, (words.place & NEURON_STRICT_WRITES) != 0 ? "writes" : "reads", memory_text(words),
+      wrote ? "written" : "read", other_text(other == nullptr ? model : *other, words, false),
+      other == nullptr
+          ? std::string("the other core of the pair")
+          : format("core {}, the other one of its virtual core", other->core().number()),
+      NEURON_SEM_PAIR_FIRST, NEURON_SEM_PAIR_LAST, wrote ? "there" : "read");
+}
+
 // The range of inputs that public documents give for an activation function.
 const char* range_text(unsigned function) {
   switch (function) {
@@ -170,12 +196,14 @@ bool concerns_two_instructions(uint32_t code) {
 std::string describe_pair(const LoadedModel& model, uint32_t engine, uint32_t pc, uint32_t code,
                           const FaultWords& words) {
   const bool transfer = (words.place & NEURON_STRICT_DMA) != 0;
+  const bool across = (words.other & NEURON_STRICT_PEER) != 0;
   const bool has_other = (words.other & NEURON_STRICT_OTHER) != 0;
   const bool races = code == NEURON_FAULT_RACE || code == NEURON_FAULT_PSUM_COLLISION;
   const std::string first =
-      !transfer ? "that it"
-                : format("that its transfer{}",
-                         words.complete && races ? " of " + queue_text(words.detail) : "");
+      !transfer
+          ? "that it"
+          : format("that its transfer{}",
+                   words.complete && races && !across ? " of " + queue_text(words.detail) : "");
   switch (code) {
     case NEURON_FAULT_DOMAIN:
       return domain_text(model, engine, pc, words);
@@ -187,6 +215,7 @@ std::string describe_pair(const LoadedModel& model, uint32_t engine, uint32_t pc
                     has_other ? "last written by " + other_text(model, words, words.complete)
                               : std::string("no matmul has written it"));
     case NEURON_FAULT_RACE:
+      if ((words.other & NEURON_STRICT_PEER) != 0) return race_across_text(model, words, first);
       if ((words.other & NEURON_STRICT_PENDING) != 0) return pending_text(model, words, first);
       [[fallthrough]];
     default:

@@ -185,6 +185,20 @@ Error describe_lost_rank(LoadedModel& model) {
               peers ? "a process of another rank is gone" : peers.error().sentence, behind(waits));
 }
 
+namespace {
+
+// "; on device 0 core 5, the other core of its virtual core, SP pc 3: ... waits for ..."
+std::string other_core_words(const LoadedModel& model) {
+  const LoadedModel* other = model.other;
+  if (other == nullptr || !has_code(*other)) return "";
+  const EngineStates states = describe_engines(*other, false);
+  return format("; {}, the other core of its virtual core: {}{}{}", place(other->core()),
+                states.working.empty() ? "no engine is in the model's code" : states.working,
+                behind(states.rest), behind(states.queues));
+}
+
+}  // namespace
+
 Error describe_timeout(LoadedModel& model, uint64_t seconds) {
   if (const ModelCollectives* collectives = model.collectives()) {
     bool busy = false;
@@ -199,11 +213,11 @@ Error describe_timeout(LoadedModel& model, uint64_t seconds) {
   }
   const EngineStates states = describe_engines(model, false);
   return fail(NRT_TIMEOUT,
-              "model '{}' has not finished {} after {} s (NEURON_RT_EXEC_TIMEOUT): {}{}{}; raise "
+              "model '{}' has not finished {} after {} s (NEURON_RT_EXEC_TIMEOUT): {}{}{}{}; raise "
               "NEURON_RT_EXEC_TIMEOUT, or correct the program if it does not end",
               model.name(), place(model.core()), seconds,
               states.working.empty() ? "no engine is in the model's code" : states.working,
-              behind(states.rest), behind(states.queues));
+              behind(states.rest), behind(states.queues), other_core_words(model));
 }
 
 }  // namespace neuron::runtime

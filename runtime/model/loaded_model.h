@@ -158,6 +158,7 @@ class LoadedModel final : private ScratchpadUser {
 
   BindingCache bindings;
   ExecutionReport report;
+  const LoadedModel* other = nullptr;  // the part on the other physical core, of either part
 
  private:
   // 8 bytes at `at` of an engine's image are a variable's address + addend.
@@ -215,6 +216,15 @@ class LoadedModel final : private ScratchpadUser {
   int record_ = -1;  // its slot of the device's ProcessRecord
   TileWriters tile_writers_;
 };
+
+// Whether an engine has instructions of the file.
+inline bool has_code(const LoadedModel& model) {
+  for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    const EngineImage& image = model.image(engine);
+    if (image.instructions > image.wrapper) return true;
+  }
+  return false;
+}
 
 }  // namespace neuron::runtime
 

@@ -54,6 +54,8 @@ class Loader {
         model_(model),
         subgraph_(subgraph),
         graph_(model.subgraphs[subgraph]),
+        peer_(model.lnc == 2 && model.subgraphs.size() == 2 ? &model.subgraphs[1 - subgraph]
+                                                            : nullptr),
         result_(new LoadedModel(core)) {}
 
   Result<std::unique_ptr<LoadedModel>> run() {
@@ -77,6 +79,10 @@ class Loader {
     result_->addresses_.push_back(core_.one().address());
     result_->addresses_.push_back(core_.semaphore_inc(0));
     result_->addresses_.push_back(core_.window() + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_EVENT);
+    if (peer_ != nullptr) {
+      result_->addresses_.push_back(core_.place().other().window() + NEURON_CORE_SEMAPHORES +
+                                    NEURON_SEM_BLOCK_INC);
+    }
     NEURON_CHECK(build_programs());
     result_->bindings.staging.resize(result_->ports_.size());
     return std::move(result_);
@@ -291,7 +297,8 @@ class Loader {
       codes[engine].resize(program.code.size());
       if (program.code.empty()) continue;
       std::memcpy(codes[engine].data(), program.code.data(), program.code.size());
-      NEURON_CHECK(relocate(program, {graph_, result_->rings_, result_->addresses_, core_.place()},
+      NEURON_CHECK(relocate(program,
+                            {graph_, result_->rings_, result_->addresses_, core_.place(), peer_},
                             codes[engine]));
       NEURON_CHECK(check_program(codes[engine], engine, core_.place().chip->generation,
                                  program.lines, graph_.debug, used));
@@ -364,6 +371,7 @@ class Loader {
   const neff::Model& model_;
   const uint32_t subgraph_;
   const neff::Subgraph& graph_;
+  const neff::Subgraph* const peer_;  // of the other core of a virtual core of two
   std::unique_ptr<LoadedModel> result_;
   std::vector<StreamUse> streams_;
 };
@@ -425,6 +433,8 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(Core& core, const neff::M
       return second.error().with("NEFF '{}', {}", model.name, model.subgraphs[1].name);
     }
     (*second)->first_ = loaded->get();
+    (*second)->other = loaded->get();
+    (*loaded)->other = second->get();
     (*loaded)->second_ = std::move(*second);
   }
   (*loaded)->publish(model, 0);

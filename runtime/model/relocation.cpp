@@ -57,7 +57,6 @@ std::optional<uint32_t> stream_named(const std::string& symbol, const Relocation
 
 Result<void> relocate(const neff::EngineProgram& program, const RelocationContext& context,
                       std::span<std::byte> code) {
-  const uint64_t window = context.core.window();
   for (const neff::Relocation& r : program.relocations) {
     const uint64_t at = uint64_t{r.pc} * NEURON_INSTRUCTION_BYTES;
     const uint64_t field = at + r.field;
@@ -66,12 +65,21 @@ Result<void> relocate(const neff::EngineProgram& program, const RelocationContex
       return fail(status, "engine {} pc {}: the address of '{}' {}",
                   neff::engine_name(program.engine), r.pc, r.symbol, why);
     };
-    const bool collective = r.kind == NEURON_RELOC_CORE && r.symbol.starts_with("cc:");
-    if (r.target == neff::kNoTarget && !collective &&
-        (r.kind != NEURON_RELOC_CORE || r.symbol != "self")) {
+    const bool core = r.kind == NEURON_RELOC_CORE;
+    const bool collective = core && r.symbol.starts_with("cc:");
+    const bool window_of_peer = core && r.symbol == "peer";
+    if (r.target == neff::kNoTarget && !collective && !window_of_peer &&
+        (!core || r.symbol != "self")) {
       return refuse(NRT_UNSUPPORTED_NEFF_VERSION,
-                    "is on another core or rank; this runtime runs models of one core");
+                    "is on another rank, or of a collective core; programs reach their own core, "
+                    "and \"peer\", the other one of a virtual core of two");
     }
+    if ((window_of_peer || r.of_peer()) && context.peer == nullptr) {
+      return refuse(NRT_INVALID, "is on the other core, which a virtual core of one has not");
+    }
+    const neff::Subgraph& graph = r.of_peer() ? *context.peer : context.subgraph;
+    const uint64_t window =
+        r.of_peer() || window_of_peer ? context.core.other().window() : context.core.window();
     switch (r.kind) {
       case NEURON_RELOC_VAR_ADDR: {
         const auto kind = context.subgraph.variables[r.target].kind;
@@ -105,13 +113,12 @@ Result<void> relocate(const neff::EngineProgram& program, const RelocationContex
         break;
       }
       case NEURON_RELOC_SEMAPHORE:
-        put_width(code, field, r.width,
-                  uint64_t{context.subgraph.semaphores[r.target].number} + addend);
+        put_width(code, field, r.width, uint64_t{graph.semaphores[r.target].number} + addend);
         break;
       case NEURON_RELOC_SEM_ADDR:
         put_width(code, field, r.width,
                   window + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC +
-                      context.subgraph.semaphores[r.target].number * 4ull + addend);
+                      graph.semaphores[r.target].number * 4ull + addend);
         break;
       case NEURON_RELOC_PC:
         put(code, field,

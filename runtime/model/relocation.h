@@ -2,7 +2,7 @@
 //
 // Fills in the bytes of a program that depend on where it is loaded.
 // Callers: loader. Thread-safe: no state. Fails: NRT_INVALID with engine, pc and symbol for an
-// address that only a binding knows; NRT_UNSUPPORTED_NEFF_VERSION for other cores and ranks.
+// address that only a binding knows; NRT_UNSUPPORTED_NEFF_VERSION for other ranks.
 #ifndef RUNTIME_MODEL_RELOCATION_H
 #define RUNTIME_MODEL_RELOCATION_H
 
@@ -20,6 +20,7 @@ struct RelocationContext {
   const RingPlan& rings;
   std::span<const uint64_t> addresses;  // of the variables
   CorePlace core;
+  const neff::Subgraph* peer = nullptr;  // of the other core of a virtual core of two
 };
 
 // `code`: the instructions of `program`, which it changes.

@@ -112,8 +112,8 @@ void Reader::read_semaphores(JsonObject& top) {
     if (entry.key().empty() || entry.key().find(':') != json::string_view::npos) {
       checker_.fail(place, "a semaphore's name is empty or holds a colon");
     }
-    const uint64_t number = json_number(checker_, place, entry.value(), NEURON_SEM_PROGRAM_FIRST,
-                                        NEURON_SEM_PROGRAM_LAST);
+    const uint64_t number =
+        json_number(checker_, place, entry.value(), NEURON_SEM_PAIR_FIRST, NEURON_SEM_PROGRAM_LAST);
     if (!checker_.ok()) return;
     if (!used.insert(number).second) {
       checker_.fail(place, "semaphore {} has another name already", number);

@@ -32,6 +32,9 @@ class Loader {
   Result<void> load_subgraph(const std::string& directory);
   Result<EngineProgram> load_program(const EngineFiles& files, uint8_t engine, uint32_t generation,
                                      const Subgraph& subgraph, const SubgraphIndex& index);
+  Result<void> resolve_peers();
+  Result<void> resolve_peer(const Subgraph& from, const SubgraphIndex* other,
+                            Relocation& relocation) const;
   Result<void> bind_tensors(const std::vector<GraphTensor>& from, bool inputs);
   Result<void> check_all_bound() const;
 
@@ -149,7 +152,8 @@ Result<void> Resolver::resolve_semaphore(Relocation& relocation) {
                     addend);
     }
   }
-  if (relocation.symbol.starts_with("peer:") || relocation.symbol.starts_with("cc:")) return {};
+  // resolve_peers() finds those of the other core, when its subgraph has been read.
+  if (relocation.of_peer() || relocation.symbol.starts_with("cc:")) return {};
   relocation.target = index_.semaphore(relocation.symbol);
   if (relocation.target == kNoTarget) return refuse(relocation, "def.json has no such semaphore");
   return {};
@@ -221,6 +225,7 @@ Result<Model> Loader::load() {
   model_.generation = graph_.generation;
   model_.lnc = graph_.lnc;
   for (const std::string& directory : graph_.subgraphs) NEURON_CHECK(load_subgraph(directory));
+  NEURON_CHECK(resolve_peers());
   NEURON_CHECK(bind_tensors(graph_.inputs, true));
   NEURON_CHECK(bind_tensors(graph_.outputs, false));
   NEURON_CHECK(check_all_bound());
@@ -273,6 +278,70 @@ Result<EngineProgram> Loader::load_program(const EngineFiles& files, uint8_t eng
   }
   NEURON_CHECK(Resolver(subgraph, index, program, files.bin).resolve_all());
   return std::move(program);
+}
+
+// Finds what the programs name of the other core of a virtual core of two.
+Result<void> Loader::resolve_peers() {
+  const bool pair = model_.lnc == 2 && model_.subgraphs.size() == 2;
+  const std::vector<SubgraphIndex> indices(model_.subgraphs.begin(), model_.subgraphs.end());
+  for (size_t s = 0; s < model_.subgraphs.size(); ++s) {
+    Subgraph& subgraph = model_.subgraphs[s];
+    for (const Semaphore& semaphore : subgraph.semaphores) {
+      if (pair || semaphore.number >= NEURON_SEM_PROGRAM_FIRST) continue;
+      return fail(NRT_INVALID,
+                  "{}/def.json: semaphore \"{}\" is number {}, which the other core of a logical "
+                  "core of two raises; this program is for logical cores of {}; number it {} to {}",
+                  subgraph.name, printable(semaphore.name), semaphore.number, model_.lnc,
+                  NEURON_SEM_PROGRAM_FIRST, NEURON_SEM_PROGRAM_LAST);
+    }
+    for (EngineProgram& program : subgraph.engines) {
+      for (const DmaTransfer& transfer : program.dma) {
+        if (pair || transfer.remote_semaphores.empty()) continue;
+        return fail(NRT_INVALID,
+                    "{}: transfer {} of engine {} increments {} semaphores of another core "
+                    "(remote_semaphores); this program is for logical cores of {}, and only one of "
+                    "2 has another core; build it for 2, or without them",
+                    subgraph.name, transfer.id, engine_name(program.engine),
+                    transfer.remote_semaphores.size(), model_.lnc);
+      }
+      for (Relocation& relocation : program.relocations) {
+        NEURON_CHECK(resolve_peer(subgraph, pair ? &indices[1 - s] : nullptr, relocation));
+      }
+    }
+  }
+  return {};
+}
+
+Result<void> Loader::resolve_peer(const Subgraph& from, const SubgraphIndex* other,
+                                  Relocation& relocation) const {
+  const bool semaphore = relocation.of_peer() && (relocation.kind == NEURON_RELOC_SEMAPHORE ||
+                                                  relocation.kind == NEURON_RELOC_SEM_ADDR);
+  const bool window = relocation.kind == NEURON_RELOC_CORE && relocation.symbol == "peer";
+  if (!semaphore && !window) return {};
+  const auto refuse = [&](const std::string& why) {
+    return fail(NRT_INVALID, "{}: relocation of \"{}\" at instruction {}, byte {}: {}", from.name,
+                printable(relocation.symbol), relocation.pc, relocation.field, why);
+  };
+  if (other == nullptr) {
+    return refuse(base::format(
+        "it is of the other core, but this program is for logical cores of {}, and only one of 2 "
+        "has another core",
+        model_.lnc));
+  }
+  if (window) return {};
+  relocation.target = other->semaphore(std::string_view(relocation.symbol).substr(5));
+  if (relocation.target == kNoTarget) {
+    return refuse("the def.json of the other core has no such semaphore");
+  }
+  const Subgraph& there = model_.subgraphs[&from == &model_.subgraphs[0] ? 1 : 0];
+  const unsigned number = there.semaphores[relocation.target].number;
+  if (number > NEURON_SEM_PAIR_LAST) {
+    return refuse(base::format(
+        "it is number {} there; the other core raises those of {} to {} only, which no launch "
+        "clears and for which a core may wait as long as its other one works",
+        number, NEURON_SEM_PAIR_FIRST, NEURON_SEM_PAIR_LAST));
+  }
+  return {};
 }
 
 Result<void> Loader::bind_tensors(const std::vector<GraphTensor>& from, bool inputs) {

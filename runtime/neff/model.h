@@ -111,7 +111,8 @@ struct QueueSet {
 
 struct Semaphore {
   std::string name;
-  uint8_t number = 0;  // NEURON_SEM_PROGRAM_FIRST.._LAST, each once.
+  uint8_t number = 0;  // NEURON_SEM_PROGRAM_FIRST.._LAST, or NEURON_SEM_PAIR_FIRST.._LAST (which
+                       // the other core of a virtual core of two raises), each once.
 };
 
 enum class DmaOperation : uint8_t {
@@ -155,8 +156,9 @@ struct DmaTransfer {
   bool starts_section = false;       // All descriptors go to the first queue of the set.
   std::optional<uint8_t> event;      // Set after the transfer, which uses the first queue only.
   std::optional<uint8_t> semaphore;  // Incremented by every queue of the set after the transfer.
-  std::vector<uint8_t> remote_semaphores;  // Likewise on the LNC peer.
-  uint8_t priority = 0;                    // Class of service of the packets, 0 is served first.
+  // Likewise on the other core of a virtual core of two: NEURON_SEM_PAIR_FIRST.._LAST.
+  std::vector<uint8_t> remote_semaphores;
+  uint8_t priority = 0;  // Class of service of the packets, 0 is served first.
 
   DmaOperation operation = DmaOperation::kCopy;  // For kCopy: one source, as many bytes as `to`.
   std::vector<DmaAccess> from;                   // 1..16
@@ -181,8 +183,9 @@ struct ProgramEntry {
 
 // Bytes of the code that depend on addresses chosen when the model is loaded. pc, field and width
 // lie in the code, which is zero at these bytes. The symbol exists (a variable that is not an input
-// or output, a block id, a queue set, a semaphore, an entry, "self"), except symbols of another
-// core or rank, which only the loader can resolve.
+// or output, a block id, a queue set, a semaphore, an entry, "self"; of a virtual core of two also
+// "peer", and "peer:NAME" for a semaphore of the other core's subgraph), except symbols of another
+// rank or of a collective core, which only the loader can resolve.
 struct Relocation {
   uint32_t pc = 0;
   uint16_t field = 0;  // Byte offset in the instruction.
@@ -191,9 +194,10 @@ struct Relocation {
   std::string symbol;
   int64_t addend = 0;
   // Index of the symbol: variables, queues, semaphores, entries; for NEURON_RELOC_DMA_BLOCK the
-  // first transfer with that id in `dma`. kNoTarget for NEURON_RELOC_CORE, _PEER and names with
-  // "peer:" or "cc:".
+  // first transfer with that id in `dma`; for "peer:NAME" into the semaphores of the other
+  // subgraph. kNoTarget for NEURON_RELOC_CORE, _PEER and names with "cc:".
   uint32_t target = 0;
+  bool of_peer() const { return symbol.starts_with("peer:"); }
 };
 inline constexpr uint32_t kNoTarget = UINT32_MAX;
 

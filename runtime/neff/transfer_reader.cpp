@@ -113,7 +113,8 @@ void Reader::read_transfer(JsonObject& field) {
   if (const json::value* value = field.find("semaphore")) {
     transfer.semaphore = semaphore_of(field.at("semaphore"), *value);
   }
-  for (uint64_t number : field.numbers("remote_semaphores", 16, 0, NEURON_SEMAPHORES - 1)) {
+  for (uint64_t number :
+       field.numbers("remote_semaphores", 16, NEURON_SEM_PAIR_FIRST, NEURON_SEM_PAIR_LAST)) {
     transfer.remote_semaphores.push_back(static_cast<uint8_t>(number));
   }
   transfer.priority =

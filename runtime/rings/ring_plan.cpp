@@ -20,13 +20,6 @@ std::string words(uint32_t engine, const neff::DmaTransfer& transfer) {
 
 Result<void> check_supported(uint32_t engine, const neff::DmaTransfer& transfer,
                              const neff::QueueSet& set) {
-  if (!transfer.remote_semaphores.empty()) {
-    return fail(
-        NRT_UNSUPPORTED_NEFF_VERSION,
-        "{} increments {} semaphores of a peer core (remote_semaphores); the physical cores "
-        "of a virtual one run independently here; build it without them",
-        words(engine, transfer), transfer.remote_semaphores.size());
-  }
   if (set.kind == neff::QueueKind::kDynamic) {
     return fail(NRT_INVALID,
                 "{} goes to queue set '{}', which is dynamic: the program makes its descriptors; "
@@ -96,7 +89,7 @@ Result<TriggerCounts> RingPlan::add(const neff::Subgraph& subgraph,
   // The queues of a set advance independently. A transfer that sets an event or starts a section
   // therefore uses one queue.
   const uint32_t spread = transfer.event || transfer.starts_section ? 1 : engines;
-  const uint64_t words_after = 2ull * engines + 2;
+  const uint64_t words_after = 2ull * engines * (1 + transfer.remote_semaphores.size()) + 2;
   // The limit is checked before any row is made: a file of a few bytes can ask for any number of
   // rows. The check below, against what a trigger can push, would come when all were in memory.
   const uint64_t most =
@@ -127,7 +120,8 @@ Result<TriggerCounts> RingPlan::add(const neff::Subgraph& subgraph,
     RingPair& ring = queue.rings[e];
     const auto semaphore = completion_semaphore(transfer, set, e);
     const bool event = e == 0 && transfer.event;
-    if (semaphore || event) {
+    const std::vector<uint8_t>& remote = transfer.remote_semaphores;
+    if (semaphore || event || !remote.empty()) {
       // The barrier makes the data visible before the semaphore says so.
       const bool bare = ring.m2s.size() == before[e][0];
       if (!bare) ring.m2s.back().barrier = true;
@@ -136,6 +130,7 @@ Result<TriggerCounts> RingPlan::add(const neff::Subgraph& subgraph,
       };
       if (semaphore) add(semaphore_index(), *semaphore * 4ull);
       if (event) add(event_index(), *transfer.event * 4ull);
+      for (const uint8_t number : remote) add(peer_semaphore_index(), number * 4ull);
     }
     const uint64_t m2s = ring.m2s.size() - before[e][0];
     const uint64_t s2m = ring.s2m.size() - before[e][1];

@@ -70,10 +70,12 @@ class RingPlan {
   std::optional<uint8_t> number(uint32_t set) const;
   const TriggerCounts& counts(uint32_t engine, const neff::DmaTransfer& transfer) const;
 
-  // The table of addresses: the variables, the constant 1, increment alias of semaphore 0, event 0.
+  // The table of addresses: the variables, the constant 1, increment alias of semaphore 0, event 0;
+  // of a virtual core of two also the increment alias of semaphore 0 of its other core.
   uint32_t one_index() const { return one_; }
   uint32_t semaphore_index() const { return one_ + 1; }
   uint32_t event_index() const { return one_ + 2; }
+  uint32_t peer_semaphore_index() const { return one_ + 3; }
   // Descriptors of both sides, copies included.
   uint64_t descriptor_count() const { return descriptors_; }
 

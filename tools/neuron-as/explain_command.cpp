@@ -22,21 +22,24 @@ using base::format;
 using runtime::fail;
 using runtime::Result;
 
-// "PE:3"; nothing if `what` is no address.
+// "PE:3" or "sg01/PE:3"; nothing if `what` is no address.
 struct Address {
+  std::string subgraph;  // empty: the first one
   unsigned engine = 0;
   uint32_t pc = 0;
 };
 std::optional<Address> address_of(const std::string& what) {
   const size_t colon = what.find(':');
   if (colon == std::string::npos) return std::nullopt;
-  const uint8_t engine = neff::engine_from_name(what.substr(0, colon));
+  const size_t slash = what.find('/');
+  const size_t first = slash < colon ? slash + 1 : 0;
+  const uint8_t engine = neff::engine_from_name(what.substr(first, colon - first));
   uint64_t pc = 0;
   if (engine >= NEURON_CORE_ENGINES || !assembler::parse_unsigned(what.substr(colon + 1), pc) ||
       pc >= NEURON_PROGRAM_MAX) {
     return std::nullopt;
   }
-  return Address{engine, static_cast<uint32_t>(pc)};
+  return Address{what.substr(0, first == 0 ? 0 : slash), engine, static_cast<uint32_t>(pc)};
 }
 
 std::string where_from(const neff::EngineProgram& program, uint32_t debug) {
@@ -48,13 +51,35 @@ std::string where_from(const neff::EngineProgram& program, uint32_t debug) {
   return {};
 }
 
+// The semaphores of the other core that an instruction of subgraph `number` names.
+std::string names_of_peer(const neff::Model& model, size_t number, unsigned engine, uint32_t pc) {
+  std::string text;
+  for (const neff::Relocation& relocation : model.subgraphs[number].engines[engine].relocations) {
+    if (relocation.pc != pc || !relocation.of_peer()) continue;
+    const neff::Subgraph& other = model.subgraphs[1 - number];
+    const neff::Semaphore& semaphore = other.semaphores[relocation.target];
+    text += format("other core:   {} is semaphore {} of {}\n", base::escaped(semaphore.name),
+                   semaphore.number, other.name);
+  }
+  return text;
+}
+
 Result<std::string> explain_address(const Address& address, const std::string& input) {
   NEURON_TRY(file, read_input(input));
   auto container = neff::Container::open(file);
   if (!container) return container.error().with("{}", input);
   auto model = neff::load_model(*container, {});
   if (!model) return model.error().with("{}", input);
-  const neff::Subgraph& subgraph = model->subgraphs[0];
+  size_t number = 0;
+  while (!address.subgraph.empty() && number < model->subgraphs.size() &&
+         model->subgraphs[number].name != address.subgraph) {
+    ++number;
+  }
+  if (number == model->subgraphs.size()) {
+    return fail(NRT_INVALID, "{}: there is no subgraph {}; the first is {}", input,
+                base::escaped(address.subgraph), model->subgraphs[0].name);
+  }
+  const neff::Subgraph& subgraph = model->subgraphs[number];
   const neff::EngineProgram& program = subgraph.engines[address.engine];
   if (address.pc >= program.instructions()) {
     return fail(NRT_INVALID, "{}: {} has {} instructions; there is no {}", input,
@@ -64,6 +89,7 @@ Result<std::string> explain_address(const Address& address, const std::string& i
   const assembler::InstructionPrinter printer(subgraph, program);
   const isa::Instruction instruction = isa::decode(printer.bytes(address.pc));
   return format("in the file:  {}\n", printer.print(address.pc, {}, false)) +
+         names_of_peer(*model, number, address.engine, address.pc) +
          where_from(program, instruction.debug) +
          isa::to_text(isa::explain(instruction, address.engine));
 }

@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
   line.flag("--no-check", arguments.no_check,
             "assemble instructions that break a rule, and what a loader would refuse");
   line.option("--explain", arguments.explain,
-              "explain this instruction; or ENGINE:PC, the address of one in INPUT")
+              "explain this instruction; or [SUBGRAPH/]ENGINE:PC, the address of one in INPUT")
       .value_name("INSTRUCTION");
   line.option("--engine", arguments.engine,
               "with --explain of a text: PE, Activation, Pool, DVE, SP or CC; default: the first "

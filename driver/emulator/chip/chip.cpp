@@ -5,6 +5,7 @@
 #include <deque>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "driver/emulator/chip/chip_faults.h"
@@ -84,7 +85,7 @@ class EmulatedChip final : public Chip, public FirmwareResets, public RunnableLi
                CoreFactory make_core)
       : config_(config),
         layout_(layout),
-        make_core_(make_core),
+        make_core_(std::move(make_core)),
         all_host_(host),
         host_(config.clients_memory != nullptr ? *config.clients_memory : host),
         bus_(layout),
@@ -457,7 +458,7 @@ std::unique_ptr<Chip> Chip::create(const ChipConfig& config, HostMemory& host,
   if (complete.hbm_count == 0) complete.hbm_count = layout->hbms;
   if (complete.hbm_bytes_each == 0) complete.hbm_bytes_each = layout->hbm_bytes;
   try {
-    auto chip = std::make_unique<EmulatedChip>(complete, *layout, host, make_core);
+    auto chip = std::make_unique<EmulatedChip>(complete, *layout, host, std::move(make_core));
     if (!chip->build(error)) return nullptr;
     return chip;
   } catch (const std::bad_alloc&) {

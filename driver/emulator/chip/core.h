@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -64,7 +65,8 @@ class Core : public BusTarget {
 };
 
 // Makes a core. `listener` outlives it.
-using CoreFactory = std::unique_ptr<Core> (*)(const CoreConnections&, RunnableListener* listener);
+using CoreFactory =
+    std::function<std::unique_ptr<Core>(const CoreConnections&, RunnableListener* listener)>;
 
 }  // namespace neuron::chip
 

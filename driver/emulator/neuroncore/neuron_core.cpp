@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/neuroncore/neuron_core.h"
 
+#include <utility>
+
 #include "driver/emulator/neuroncore/group/execution_group.h"
 
 namespace neuron::core {
 
-NeuronCore::NeuronCore(const chip::CoreConnections& connections, chip::RunnableListener* listener)
-    : group_(std::make_unique<ExecutionGroup>(connections, listener)) {}
+NeuronCore::NeuronCore(const chip::CoreConnections& connections, chip::RunnableListener* listener,
+                       std::shared_ptr<StrictPair> pair)
+    : group_(std::make_unique<ExecutionGroup>(connections, listener, std::move(pair))) {}
 
 NeuronCore::~NeuronCore() = default;
 

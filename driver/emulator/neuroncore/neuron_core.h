@@ -24,12 +24,15 @@
 namespace neuron::core {
 
 class ExecutionGroup;
+class StrictPair;
 
 class NeuronCore final : public chip::Core {
  public:
   // Sets itself as listener of the connected semaphores and DMA engines. `listener` may be null.
+  // `pair`: what strict mode knows of both cores of a logical core, which share it.
   explicit NeuronCore(const chip::CoreConnections& connections,
-                      chip::RunnableListener* listener = nullptr);
+                      chip::RunnableListener* listener = nullptr,
+                      std::shared_ptr<StrictPair> pair = nullptr);
   ~NeuronCore() override;
 
   // Unmapped words fail; inside a longer write they are ignored.

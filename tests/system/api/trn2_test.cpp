@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <tuple>
 
 #include "runtime/neff/container.h"
 #include "runtime/neff/neff_writer.h"
@@ -367,6 +368,130 @@ TEST_F(Trn2, NamesTheCoreWhoseOtherOneNeverComes) {
   model.fill("x1", 2);
   ASSERT_EQ(model.run(), NRT_SUCCESS) << nrt_open_last_error();
   EXPECT_EQ(model.floats("y0")[0], 3);
+}
+
+enum class Order : uint8_t { kNone, kTold, kBarrier };
+
+// The first program writes its input to `y0`; the second one reads `x1` and writes it to `y1`. The
+// caller gives `y0` and `x1` the same tensor.
+runtime::Result<std::vector<uint8_t>> handing_over(Order order) {
+  const auto move = [](builder::Program& program, const builder::Buffer& from,
+                       const builder::Buffer& to) {
+    const auto tile = program.sbuf("tile", 128, 64, NEURON_DTYPE_F32);
+    program.dma(builder::Engine::kSp, tile.all(), from.all());
+    program.dma(builder::Engine::kSp, to.all(), tile.all());
+  };
+  builder::Program first("handing over", 3), second("handing over", 3);
+  const auto x0 = first.input("x0", NEURON_DTYPE_F32, {128, 64});
+  const auto y0 = first.output("y0", NEURON_DTYPE_F32, {128, 64});
+  const auto x1 = second.input("x1", NEURON_DTYPE_F32, {128, 64});
+  const auto y1 = second.output("y1", NEURON_DTYPE_F32, {128, 64});
+  first.section("writer");
+  move(first, x0, y0);
+  second.section("reader");
+  if (order == Order::kTold) {
+    first.tell_other(builder::Engine::kPool, y0.all(), 9);
+    second.await_other(builder::Engine::kPool, x1.all(), 9);
+  } else if (order == Order::kBarrier) {
+    first.core_barrier(builder::Engine::kPool, y0.all());
+    second.core_barrier(builder::Engine::kPool, x1.all());
+  }
+  move(second, x1, y1);
+  first.physical_cores(2, &second);
+  return first.build();
+}
+
+void share(Loaded& model) {
+  nrt_tensor_t* shared = model.tensors["y0"];
+  ASSERT_EQ(nrt_add_tensor_to_tensor_set(model.inputs, "x1", shared), NRT_SUCCESS)
+      << nrt_open_last_error();
+}
+
+TEST_F(Trn2, TwoProgramsHandATensorOverBehindABarrierOrASemaphoreOfTheOtherCore) {
+  init();
+  for (const Order order : {Order::kTold, Order::kBarrier}) {
+    const auto neff = handing_over(order);
+    ASSERT_TRUE(neff) << neff.error().sentence;
+    for (int vnc = 0; vnc < 4; ++vnc) {
+      Loaded model(*neff, vnc);
+      share(model);
+      for (int run = 0; run < 20; ++run) {
+        model.fill("x0", static_cast<float>(run));
+        ASSERT_EQ(model.run(), NRT_SUCCESS) << vnc << ": " << nrt_open_last_error();
+        ASSERT_EQ(model.floats("y1")[8191], static_cast<float>(run));
+      }
+      ASSERT_EQ(nrt_execute_repeat(model.model, model.inputs, model.outputs, 30), NRT_SUCCESS)
+          << nrt_open_last_error();
+    }
+  }
+}
+
+// Which of the two comes second, and is trapped, is up to the host; the sentence has both.
+TEST_F(Trn2, ARaceOfTwoProgramsForATensorIsTrappedAndNamesBothAndTheirCores) {
+  init();
+  const auto racing = handing_over(Order::kNone);
+  ASSERT_TRUE(racing) << racing.error().sentence;
+  for (int run = 0; run < 5; ++run) {
+    Loaded model(*racing, 0);
+    share(model);
+    model.fill("x0", 1);
+    model.fill("y0", 2);
+    EXPECT_EQ(model.run(), NRT_EXEC_COMPLETED_WITH_ERR);
+    const std::string text = nrt_open_last_error();
+    EXPECT_THAT(text, HasSubstr("with RACE at SP pc"));
+    EXPECT_THAT(text, HasSubstr("device memory at 0x"));
+    EXPECT_THAT(text, HasSubstr("handing over/writer:"));
+    EXPECT_THAT(text, HasSubstr("handing over/reader:"));
+    // Logical cores 0 and 1 of device 0 are its physical cores 4 and 5.
+    EXPECT_THAT(text, HasSubstr("core 4"));
+    EXPECT_THAT(text, HasSubstr("core 5"));
+    EXPECT_THAT(text, HasSubstr("expected an order between the two cores"));
+  }
+  const auto good = handing_over(Order::kTold);
+  Loaded model(*good, 0);
+  share(model);
+  model.fill("x0", 3);
+  ASSERT_EQ(model.run(), NRT_SUCCESS) << nrt_open_last_error();
+  EXPECT_EQ(model.floats("y1")[0], 3);
+}
+
+TEST_F(Trn2, WithoutStrictModeARaceOfTwoProgramsRunsToItsEnd) {
+  const Setting lenient("NEURON_EMULATOR_STRICT", "0");
+  init();
+  const auto racing = handing_over(Order::kNone);
+  Loaded model(*racing, 0);
+  share(model);
+  model.fill("x0", 1);
+  model.fill("y0", 1);
+  EXPECT_EQ(model.run(), NRT_SUCCESS) << nrt_open_last_error();
+}
+
+// The first awaits what the second tells behind what it awaits from the first.
+TEST_F(Trn2, ADeadlockAcrossNamesTheWaitOfEachCore) {
+  const Setting patience("NEURON_RT_EXEC_TIMEOUT", "1");
+  init();
+  builder::Program first("crossed", 3), second("crossed", 3);
+  const auto y0 = first.output("y0", NEURON_DTYPE_F32, {128, 64});
+  const auto y1 = second.output("y1", NEURON_DTYPE_F32, {128, 64});
+  for (auto [program, out, awaits] : {std::tuple{&first, &y0, 9}, std::tuple{&second, &y1, 10}}) {
+    const auto tile = program->sbuf("tile", 128, 64, NEURON_DTYPE_F32);
+    program->memset(builder::Engine::kDve, tile.all(), 0);
+    program->await_other(builder::Engine::kSp, out->all(), static_cast<uint8_t>(awaits));
+    program->dma(builder::Engine::kSp, out->all(), tile.all());
+    program->tell_other(builder::Engine::kSp, out->all(), static_cast<uint8_t>(19 - awaits));
+  }
+  first.physical_cores(2, &second);
+  const auto neff = first.build();
+  ASSERT_TRUE(neff) << neff.error().sentence;
+  Loaded model(*neff, 0);
+  EXPECT_EQ(model.run(), NRT_TIMEOUT);
+  const std::string text = nrt_open_last_error();
+  EXPECT_THAT(text, HasSubstr("on device 0 core 4"));
+  EXPECT_THAT(text, HasSubstr("semaphore 9 >= 1, which is 0: the other core of the pair has not "
+                              "raised it"));
+  EXPECT_THAT(text, HasSubstr("on device 0 core 5, the other core of its virtual core: "));
+  EXPECT_THAT(text, HasSubstr("semaphore 10 >= 1, which is 0: the other core of the pair has not "
+                              "raised it"));
 }
 
 TEST_F(Trn2, OwnsPairsOfCoresOnly) {

@@ -105,6 +105,37 @@ std::string failure_of(const std::string& text) {
   return run.output;
 }
 
+// What neuron-run says of two programs of a logical core. The first text is given to neuron-as.
+test::Run run_on_two_cores(const std::string& text, const std::string& options) {
+  const test::Folder folder;
+  folder.write("pair.s", text);
+  return test::shell("cd " + folder.path() + " && " + test::built("bin/neuron-as") +
+                         " -g pair.s -o pair.neff && " + test::built("bin/neuron-run") +
+                         " pair.neff --random " + options +
+                         " && cmp x0.npy y0.npy && cmp x1.npy y1.npy",
+                     {{"NEURON_EMULATOR", "trn2.3xlarge"},
+                      {"NEURON_EMULATOR_STRICT", "1"},
+                      {"NEURON_RT_EXEC_TIMEOUT", "2"}});
+}
+
+TEST(Examples, TwoProgramsRaiseSemaphoresOfEachOtherInEveryExecution) {
+  const test::Run run = run_on_two_cores(
+      example("two_cores.s"),
+      "--repeat 20 --output x0=x0.npy --output y0=y0.npy --output x1=x1.npy --output y1=y1.npy");
+  EXPECT_EQ(run.ending, 0) << run.output;
+}
+
+TEST(Examples, AnAnswerThatNeverComesNamesTheWaitsOfBothCores) {
+  const test::Run run =
+      run_on_two_cores(replaced(example("two_cores.s"), ", remote=[9]", ""), "--repeat 2");
+  EXPECT_NE(run.ending, 0);
+  EXPECT_THAT(run.output,
+              AllOf(HasSubstr("semaphore 8 (answered) >= 1, which is 0: the other core of the pair "
+                              "has not raised it"),
+                    HasSubstr("semaphore 9 (told) >= 2, which is 0: the other core of the pair has "
+                              "not raised it")));
+}
+
 TEST(Examples, AForgottenWaitNamesTheTransferAndTheSemaphoreOfItsEnd) {
   const std::string text = example("matmul.s");
   // PE reads when SP has just started the transfers, or later while they are in flight.

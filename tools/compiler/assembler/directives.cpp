@@ -183,7 +183,7 @@ void Directives::semaphores(Cursor& cursor) {
     if (numbered) {
       const Token number = cursor.peek();
       semaphore.number = static_cast<uint8_t>(cursor.integer(
-          "a semaphore of the program", NEURON_SEM_PROGRAM_FIRST, NEURON_SEM_PROGRAM_LAST));
+          "a semaphore of the program", NEURON_SEM_PAIR_FIRST, NEURON_SEM_PROGRAM_LAST));
       if (cursor.ok() && used.contains(semaphore.number)) {
         cursor.expected_at(number, "a number that no other semaphore has");
       }

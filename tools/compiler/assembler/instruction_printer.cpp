@@ -201,7 +201,10 @@ std::string InstructionPrinter::address(const neff::Relocation& relocation) cons
   const std::string kind = relocation.kind == NEURON_RELOC_VAR_ADDR
                                ? std::string()
                                : std::string(kRelocationKinds[relocation.kind - 1]) + ":";
-  return with_addend("&" + kind + spelled(relocation.symbol), relocation.addend);
+  const std::string symbol = relocation.kind == NEURON_RELOC_SEM_ADDR && relocation.of_peer()
+                                 ? format("{}:", kPeer) + spelled(relocation.symbol.substr(5))
+                                 : spelled(relocation.symbol);
+  return with_addend("&" + kind + symbol, relocation.addend);
 }
 
 std::string InstructionPrinter::counter(uint8_t number, bool event, uint16_t field,

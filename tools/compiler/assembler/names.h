@@ -48,6 +48,9 @@ inline constexpr const char* kEntryKinds[] = {"main", "function", "label"};
 inline constexpr const char* kRelocationKinds[] = {"var_addr", "dma_block", "queue", "semaphore",
                                                    "sem_addr", "pc",        "core",  "peer"};
 
+// The other core of a virtual core of two, in relocations.
+inline constexpr const char* kPeer = "peer";
+
 // Offset, in the window of a collective core, of the register that starts its next collective.
 inline constexpr int64_t kGoOfStream =
     NEURON_CC_SEMAPHORES + NEURON_SEM_BLOCK_INC + NEURON_CC_SEM_GO * 4;

@@ -433,6 +433,10 @@ uint64_t parse_device_address(Cursor& cursor, uint16_t field, ParsedInstruction&
     }
     relocation.kind = static_cast<uint8_t>(*kind + 1);
     relocation.symbol = cursor.name("a name");
+    if (relocation.kind == NEURON_RELOC_SEM_ADDR && relocation.symbol == kPeer &&
+        cursor.accept(":")) {
+      relocation.symbol += ":" + cursor.name("a semaphore of the other core");
+    }
   }
   if (cursor.is("+") || cursor.is("-")) {
     relocation.addend = cursor.integer("an addend", INT64_MIN + 1, INT64_MAX);

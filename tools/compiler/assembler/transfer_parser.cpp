@@ -229,7 +229,8 @@ bool Parser::key(std::string_view name, std::string& function) {
     transfer_.priority =
         static_cast<uint8_t>(cursor_.integer("a class of service", 0, NEURON_DMA_CLASSES - 1));
   } else if (name == "remote") {
-    for (uint64_t number : cursor_.numbers("a semaphore", 16, 0, 255)) {
+    for (uint64_t number : cursor_.numbers("a semaphore of the other core of two", 16,
+                                           NEURON_SEM_PAIR_FIRST, NEURON_SEM_PAIR_LAST)) {
       transfer_.remote_semaphores.push_back(static_cast<uint8_t>(number));
     }
   } else if (name == "op") {

@@ -69,8 +69,9 @@ struct Draft {
   isa::Instruction i;
   std::vector<Region> reads, writes;
   std::vector<Advance> advances;
-  uint32_t tile = 0;  // What it writes, for names
-  std::string wrong;  // The first thing that cannot be encoded
+  uint32_t tile = 0;   // What it writes, for names
+  uint8_t raises = 0;  // Semaphore of the other core that a `write` increments; 0: none
+  std::string wrong;   // The first thing that cannot be encoded
 
  private:
   isa::Operand operand(const TileAccess& access, uint8_t number);

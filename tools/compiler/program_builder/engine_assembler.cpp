@@ -398,8 +398,8 @@ void EngineAssembler::write(const Step& step, size_t number) {
   if (step.registers[1] != 0) instruction.flow.ra = register_of_index(step.registers[1]);
   if (step.registers[2] != 0) instruction.flow.rb = register_of_index(step.registers[2]);
   bind(step, instruction);
-  // Where two cores meet, the instruction has waits and updates of its own, and no room for others.
-  const bool meets = isa::meets_other_core(instruction.opcode);
+  // What waits for the other core has waits and updates of its own, and no room for others.
+  const bool meets = instruction.wait[1].condition != NEURON_WAIT_NONE;
   write_waits(step, instruction, meets ? 0 : 2);
   if (step.signals && !meets) {
     instruction.update[0] = {semaphores_.of_step(engine_, number), NEURON_UPDATE_INC, true, false,
@@ -417,6 +417,11 @@ void EngineAssembler::write(const Step& step, size_t number) {
     relocate(NEURON_ADDRESS_ADDR, NEURON_RELOC_CORE,
              base::format("cc:{}", collective.operation.stream), 8,
              NEURON_CC_SEMAPHORES + NEURON_SEM_BLOCK_INC + NEURON_CC_SEM_GO * 4);
+  }
+  if (step.raises != 0) {
+    relocate(
+        NEURON_ADDRESS_ADDR, NEURON_RELOC_CORE, "peer", 8,
+        static_cast<int64_t>(NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + step.raises * 4ull));
   }
   if (step.slot >= 0) {
     relocate(NEURON_RELOC_QUEUE_CTL, NEURON_RELOC_QUEUE, NeffEmitter::kDynamicQueue, 1);

@@ -23,6 +23,12 @@ class PairOperations : protected virtual Operations {
   // to = `from` of the other core. On Pool.
   void send_receive(const TileAccess& to, const TileAccess& from,
                     uint8_t semaphore = NEURON_SEM_PAIR_LAST);
+  // One direction alone, for programs that differ: each `tell_other` of one program lets one
+  // `await_other` of the other one with the same semaphore go on. The semaphore is for one engine
+  // of each program, and for nothing else. What touches `data` before tell_other is done before
+  // what follows await_other on the other core begins.
+  void tell_other(Engine engine, const BufferAccess& data, uint8_t semaphore);
+  void await_other(Engine engine, const BufferAccess& data, uint8_t semaphore);
 
  protected:
   ~PairOperations() = default;

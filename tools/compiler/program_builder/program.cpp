@@ -125,6 +125,7 @@ void Program::emit(Draft draft) {
   item.engine = draft.engine;
   item.step.instruction = draft.i;
   item.step.advances = std::move(draft.advances);
+  item.step.raises = draft.raises;
   item.step.label = schedule_.journal().label(draft.tile, -1);
   item.reads = std::move(draft.reads);
   item.writes = std::move(draft.writes);

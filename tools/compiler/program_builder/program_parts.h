@@ -142,6 +142,7 @@ struct Step {
   int32_t transfer = -1;  // Of a prepared ring
   int32_t slot = -1;      // Whose semaphore generated descriptors increment
   int32_t collective = -1;
+  uint8_t raises = 0;  // Semaphore of the other core that a `write` increments; 0: none
   int32_t loop = -1;
   Control control = Control::kNone;
   uint32_t block = 0;  // Of a control: its number among those of its kind

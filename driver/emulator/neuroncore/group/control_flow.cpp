@@ -98,6 +98,7 @@ Fault ControlFlow::store_words(Issue& issue, uint32_t value) {
         state_.semaphores.semaphore(static_cast<unsigned>((address - set_alias) / 4)) == value) {
       continue;
     }
+    if (Fault raised = strict_.stores(issue.s, address, issue.now)) return raised;
     if (!state_.bus.write32(address, value, access)) return bus_fault(state_.bus, address);
     if (!issue.s.active()) return {};  // the store stopped this sequencer
   }
@@ -124,6 +125,7 @@ Fault ControlFlow::execute_flow(Issue& issue) {
     case NEURON_OP_STORE: {
       const chip::Access access = state_.access_of(s, issue.now);
       strict_.release_memory(s, issue.now);
+      if (Fault raised = strict_.stores(s, issue.i.address.addr, issue.now)) return raised;
       return state_.bus.write32(issue.i.address.addr, ra, access)
                  ? Fault{}
                  : bus_fault(state_.bus, issue.i.address.addr);
@@ -151,7 +153,10 @@ Fault ControlFlow::execute_flow(Issue& issue) {
         return make_fault(NEURON_FAULT_OPERAND_RANGE, 0, scalar, NEURON_INST_SCALAR0);
       }
       rd = s.place.semaphores->semaphore(scalar);
-      if (strict_.observes(s)) state_.strict->clocks().acquire(s.engine, scalar);
+      if (strict_.observes(s)) {
+        state_.strict->clocks().acquire(s.engine, scalar);
+        state_.strict->clocks().acquire_units(s.engine, scalar, UINT64_MAX);
+      }
       return {};
     case NEURON_OP_TIME:
       rd = static_cast<uint32_t>(issue.now);
@@ -168,6 +173,7 @@ Fault ControlFlow::load(Issue& issue, uint32_t& rd) {
   uint32_t word;
   if (!state_.bus.read32(address, word, access)) return bus_fault(state_.bus, address);
   strict_.acquire_memory(issue.s);
+  strict_.loads(issue.s, address);
   if (state_.bus.layout().is_routed(address)) {
     issue.cost.interval += 2 * state_.bus.fabric()->latency(state_.bus.node(), address);
   }

@@ -45,6 +45,7 @@ Fault CoreMeeting::arrive(Sequencer& s, const isa::Instruction& i, ModelTime now
   const uint64_t address =
       window + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 4 * uint64_t{i.scalar0.value};
   strict_.release_memory(s, now);
+  if (Fault raised = strict_.stores(s, address, now)) return raised;
   if (!state_.bus.write32(address, 1, state_.access_of(s, told))) {
     return bus_fault(state_.bus, address);
   }

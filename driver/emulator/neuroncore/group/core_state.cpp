@@ -18,7 +18,7 @@ std::array<UnitContext, sizeof...(I)> make_units(CoreMemory& memory, Scratch& sc
 
 }  // namespace
 
-CoreState::CoreState(const chip::CoreConnections& connections)
+CoreState::CoreState(const chip::CoreConnections& connections, std::shared_ptr<StrictPair> pair)
     : core(connections.core),
       chip(connections.routing_id),
       bus(connections.bus),
@@ -34,7 +34,8 @@ CoreState::CoreState(const chip::CoreConnections& connections)
       timing(isa::timing_of(bus.layout().generation)),
       memory(limits.sbuf_partition_bytes),
       scratch(std::make_unique<Scratch>()),
-      strict(StrictMode::wanted() ? std::make_unique<StrictMode>() : nullptr),
+      strict(StrictMode::wanted() ? std::make_unique<StrictMode>(std::move(pair), core & 1)
+                                  : nullptr),
       units(make_units(memory, *scratch, limits, std::make_index_sequence<kEngines>())) {
   for (unsigned n = 0; n < kSequencers; ++n) {
     Sequencer& s = sequencers[n];

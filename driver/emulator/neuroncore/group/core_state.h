@@ -40,7 +40,8 @@ struct CoreSettings {
 };
 
 struct CoreState {
-  explicit CoreState(const chip::CoreConnections& connections);
+  // `pair`: strict mode's of the logical core; null: this one has no other core.
+  CoreState(const chip::CoreConnections& connections, std::shared_ptr<StrictPair> pair);
 
   // --- constant ---
   const unsigned core;

@@ -54,6 +54,13 @@ void describe_engine(const CoreState& state, const Waits& waits, const DmaActors
         append(text, "; waits for %s %u %s %d, which is %u", wait.event ? "event" : "semaphore",
                static_cast<unsigned>(wait.index), condition_text(wait.condition),
                static_cast<int>(wanted), s.place.semaphores->value(wait.event, wait.index));
+        const bool of_pair = !wait.event && !s.is_cc() && state.exchange != nullptr &&
+                             wait.index >= NEURON_SEM_PAIR_FIRST &&
+                             wait.index <= NEURON_SEM_PAIR_LAST;
+        if (of_pair && !isa::meets_other_core(s.current->decoded.opcode)) {
+          append(text, ": the other core of the pair, %u, has not raised it",
+                 chip::PairExchange::other_core(state.core));
+        }
         if (isa::meets_other_core(s.current->decoded.opcode)) {
           append(text, ": the other core of the pair, %u, has not come to its %s",
                  chip::PairExchange::other_core(state.core),

@@ -17,11 +17,11 @@ void Execution::begin(Sequencer& s) {
   dma_bytes_ = link_bytes_ = 0;
   for (UnitContext& unit : state_.units) unit.multiply_accumulates = 0;
   const uint64_t address = s.launch_address();
-  if (address == 0) return;
-  neuron_launch_record record;
-  const std::byte* memory = state_.bus.direct(address, sizeof(record));
+  neuron_launch_record record{};
+  const std::byte* memory = address == 0 ? nullptr : state_.bus.direct(address, sizeof(record));
+  if (memory != nullptr) std::memcpy(&record, memory, sizeof(record));
+  if (state_.strict) state_.strict->begin_execution(record.pair);
   if (memory == nullptr) return;
-  std::memcpy(&record, memory, sizeof(record));
   time_limit_ = record.time_limit;
   work_record_ = record.work_record;
   for (Sequencer& engine : state_.sequencers) engine.exec_id = record.exec_id;

@@ -2,6 +2,7 @@
 #include "driver/emulator/neuroncore/group/execution_group.h"
 
 #include <cstring>
+#include <utility>
 
 #include "driver/base/abandonment.h"
 #include "driver/emulator/neuroncore/group/describe.h"
@@ -17,8 +18,8 @@ bool is_psum(uint64_t offset) {
 }  // namespace
 
 ExecutionGroup::ExecutionGroup(const chip::CoreConnections& connections,
-                               chip::RunnableListener* listener)
-    : state_(connections),
+                               chip::RunnableListener* listener, std::shared_ptr<StrictPair> pair)
+    : state_(connections, std::move(pair)),
       gate_(*this, state_.core, state_.scheduler, state_.injected, listener),
       waits_(state_),
       execution_(state_),

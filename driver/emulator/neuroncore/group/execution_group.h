@@ -23,7 +23,8 @@ namespace neuron::core {
 
 class ExecutionGroup final : private GuardedCore {
  public:
-  ExecutionGroup(const chip::CoreConnections& connections, chip::RunnableListener* listener);
+  ExecutionGroup(const chip::CoreConnections& connections, chip::RunnableListener* listener,
+                 std::shared_ptr<StrictPair> pair);
 
   bool read(uint64_t offset, std::span<std::byte> out, const chip::Access& access);
   bool write(uint64_t offset, std::span<const std::byte> in, const chip::Access& access);

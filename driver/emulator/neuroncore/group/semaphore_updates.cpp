@@ -89,6 +89,7 @@ bool SemaphoreUpdates::apply(Sequencer& s, const PendingUpdate& update, ModelTim
   if (strict_.observes(s)) {
     state_.strict->clocks().release(s.engine, update.tick,
                                     index + (change.event ? NEURON_SEMAPHORES : 0));
+    strict_.consumed(change);
   }
   if (s.place.notifications->enabled(NEURON_NQ_SLOT_SEMAPHORE)) [[unlikely]] {
     chip::Notification entry;

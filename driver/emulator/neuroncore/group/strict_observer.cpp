@@ -9,6 +9,8 @@
 namespace neuron::core {
 namespace {
 
+constexpr unsigned kCollectiveQueue = 15;
+
 struct Place {
   unsigned space = NEURON_SPACE_ABSENT;
   unsigned partition = 0;
@@ -26,6 +28,24 @@ Place place_of(uint64_t offset) {
   if (offset < NEURON_CORE_PSUM || at >= NEURON_CORE_PSUM_SIZE) return {};
   return {NEURON_SPACE_PSUM, static_cast<unsigned>(at / NEURON_PSUM_PARTITION_STRIDE),
           at % NEURON_PSUM_PARTITION_STRIDE};
+}
+
+unsigned cell_of(const chip::SemaphoreChange& change) {
+  return change.index + (change.event ? NEURON_SEMAPHORES : 0);
+}
+
+// How many of a cell's units a wait needs to hold.
+uint64_t needed_units(const Sequencer& s, const isa::Wait& wait) {
+  const uint64_t wanted =
+      wait.is_register ? s.registers[wait.value % NEURON_REGISTERS] : uint64_t{wait.value};
+  switch (wait.condition) {
+    case NEURON_WAIT_GE:
+      return wanted;
+    case NEURON_WAIT_GT:
+      return wanted + 1;
+    default:
+      return UINT64_MAX;  // a value that later units may have changed
+  }
 }
 
 bool fits(const CoreMemory& memory, const Place& place, uint64_t bytes) {
@@ -64,14 +84,29 @@ void StrictObserver::packet(unsigned index, unsigned queue, uint32_t ahead,
   serving_ = static_cast<int>(index << 4 | queue);
   transferred_ = ahead + packet.m2s_count;
   bool begun = false;
+  const auto begin = [&] {
+    if (!begun) state_.strict->begin_packet(static_cast<unsigned>(serving_), ahead);
+    begun = true;
+  };
   const auto tell = [&](const chip::Descriptor& descriptor, uint64_t left, bool write) {
     const uint64_t offset = descriptor.address - state_.window;
     const uint64_t bytes = std::min<uint64_t>(descriptor.bytes(), left);
-    if (offset >= NEURON_CORE_PSUM + NEURON_CORE_PSUM_SIZE) return bytes;
+    if (offset >= NEURON_CORE_PSUM + NEURON_CORE_PSUM_SIZE) {
+      if (!state_.strict->shares()) return bytes;
+      // Queue 15 is that of CC cores, whose program's order is not known.
+      if (queue != kCollectiveQueue && state_.bus.layout().is_hbm(descriptor.address)) {
+        begin();
+        state_.strict->transfer_shared(descriptor.address, bytes, write);
+      } else if (const auto cell = write ? cell_of_other(descriptor.address) : std::nullopt) {
+        begin();
+        const unsigned actor = clocks().queue(static_cast<unsigned>(serving_)).actor;
+        state_.strict->tell(*cell, NEURON_ENGINE_DMA, actor, clocks().tell(actor));
+      }
+      return bytes;
+    }
     const Place place = place_of(offset);
     if (!fits(state_.memory, place, bytes)) return bytes;
-    if (!begun) state_.strict->begin_packet(static_cast<unsigned>(serving_), ahead);
-    begun = true;
+    begin();
     state_.strict->transfer(place.space, place.partition, place.offset, bytes, write);
     return bytes;
   };
@@ -91,16 +126,61 @@ void StrictObserver::packet(unsigned index, unsigned queue, uint32_t ahead,
 }
 
 void StrictObserver::semaphore(const chip::SemaphoreChange& change, const chip::Access& access) {
-  const unsigned cell = change.index + (change.event ? NEURON_SEMAPHORES : 0);
+  const unsigned cell = cell_of(change);
+  consumed(change);
   const bool own = gate_.inside() && access.core == state_.core;
   if (own && access.origin == chip::Origin::kEngine && access.engine < kEngines) {
     clocks().release(access.engine, tick_of(state_.sequencers[access.engine], access.time), cell);
   } else if (own && access.origin == chip::Origin::kDma && serving_ >= 0) {
     const unsigned actor = clocks().queue(static_cast<unsigned>(serving_)).actor;
     clocks().release(actor, clocks().tell(actor), cell);
+  } else if (is_of_other_core(access)) {
+    clocks().release_all(cell, false);
+    const uint32_t units = change.after > change.before ? change.after - change.before : 0;
+    state_.strict->hear(cell, access.engine, units);
   } else {
-    clocks().release_all(cell);
+    clocks().release_all(cell, true);
   }
+}
+
+bool StrictObserver::is_of_other_core(const chip::Access& access) const {
+  return state_.exchange != nullptr && access.origin != chip::Origin::kHost &&
+         access.core == chip::PairExchange::other_core(state_.core);
+}
+
+void StrictObserver::consumed(const chip::SemaphoreChange& change) {
+  if (change.after >= change.before) return;
+  clocks().consume(cell_of(change), change.before - change.after);
+}
+
+std::optional<unsigned> StrictObserver::cell_of_other(uint64_t address) const {
+  if (state_.exchange == nullptr) return std::nullopt;
+  const unsigned other = chip::PairExchange::other_core(state_.core);
+  const uint64_t at = address - state_.bus.layout().core_address(other) - NEURON_CORE_SEMAPHORES;
+  neuron_update_operation operation;
+  unsigned index;
+  uint32_t operand;
+  if (at >= NEURON_SEM_BLOCK_SIZE ||
+      !chip::SemaphoreBlock::decode_write(at, 1, operation, index, operand)) {
+    return std::nullopt;
+  }
+  return index + (operation >= NEURON_UPDATE_EVENT_SET ? NEURON_SEMAPHORES : 0);
+}
+
+Fault StrictObserver::stores(const Sequencer& s, uint64_t address, ModelTime now) {
+  if (!observes(s) || !state_.strict->shares()) return {};
+  if (state_.bus.layout().is_hbm(address)) {
+    return state_.strict->store_shared(s.engine, s.pc, address);
+  }
+  if (const auto cell = cell_of_other(address)) {
+    state_.strict->tell(*cell, s.engine, s.engine, tick_of(s, now));
+  }
+  return {};
+}
+
+void StrictObserver::loads(const Sequencer& s, uint64_t address) {
+  if (!observes(s) || !state_.strict->shares() || !state_.bus.layout().is_hbm(address)) return;
+  state_.strict->load_shared(s.engine, address);
 }
 
 void StrictObserver::doorbell(unsigned engine, unsigned queue, const chip::Access& access,
@@ -140,10 +220,11 @@ std::optional<StrictMode::Trap> StrictObserver::end_transfers(unsigned engine, u
 }
 
 void StrictObserver::acquire_waits(const Sequencer& s, const isa::Instruction& i) {
-  if (!clocks().active()) return;
   for (const isa::Wait& wait : i.wait) {
     if (wait.condition == NEURON_WAIT_NONE) continue;
-    clocks().acquire(s.engine, wait.index + (wait.event ? NEURON_SEMAPHORES : 0));
+    const unsigned cell = wait.index + (wait.event ? NEURON_SEMAPHORES : 0);
+    clocks().acquire(s.engine, cell);
+    clocks().acquire_units(s.engine, cell, needed_units(s, wait));
   }
 }
 

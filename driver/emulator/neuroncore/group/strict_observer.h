@@ -38,6 +38,13 @@ class StrictObserver {
   // Called behind a run of packets: counts them and returns the trap that one of them met.
   std::optional<StrictMode::Trap> end_transfers(unsigned engine, unsigned queue);
 
+  // The sequencer writes a word, or reads one: at the other core's semaphores, or in device memory.
+  // A fault of a race with the other core, or nothing.
+  Fault stores(const Sequencer& s, uint64_t address, ModelTime now);
+  void loads(const Sequencer& s, uint64_t address);
+  // Units of a cell of this core were consumed.
+  void consumed(const chip::SemaphoreChange& change);
+
   // The waits of an instruction hold: what earlier updates released into their cells comes before
   // it.
   void acquire_waits(const Sequencer& s, const isa::Instruction& i);
@@ -70,6 +77,9 @@ class StrictObserver {
   // or -1.
   void look_for_transfer(Fault& fault, int own);
   uint32_t pending_descriptors(unsigned engine, unsigned queue) const;
+  // The cell of the other core of a logical core that a word is written to.
+  std::optional<unsigned> cell_of_other(uint64_t address) const;
+  bool is_of_other_core(const chip::Access& access) const;
 
   CoreState& state_;
   HostGate& gate_;

@@ -12,6 +12,66 @@ StrictClocks::StrictClocks() {
 
 void StrictClocks::join(Vector& to, const Vector& from) const {
   for (unsigned a = 0; a < used_; ++a) to[a] = std::max(to[a], from[a]);
+  for (unsigned a = kActors; a < kActors + others_; ++a) to[a] = std::max(to[a], from[a]);
+}
+
+void StrictClocks::join_known(Vector& to, const Known& known) {
+  others_ = std::max(others_, static_cast<unsigned>(known.size()));
+  for (size_t a = 0; a < known.size(); ++a) to[kActors + a] = std::max(to[kActors + a], known[a]);
+}
+
+// What any actor of this core knows of the other one: an actor outside may know it from each.
+void StrictClocks::join_heard(Vector& to) const {
+  for (unsigned by = 0; others_ != 0 && by < used_; ++by) {
+    const Vector& from = *seen_[by];
+    for (unsigned a = kActors; a < kActors + others_; ++a) to[a] = std::max(to[a], from[a]);
+  }
+}
+
+StrictClocks::Known StrictClocks::known_by(unsigned actor, uint64_t tick) const {
+  const Vector& seen = *seen_[actor];
+  Known known(seen.begin(), seen.begin() + used_);
+  known[actor] = std::max(known[actor], tick);
+  return known;
+}
+
+// Also with an empty vector: the units that come later are counted behind it.
+void StrictClocks::hear(unsigned cell, uint32_t units, const Known& known) {
+  heard_[cell].push_back({units, known});
+}
+
+// A unit that is consumed leaves what it brought with the cell.
+void StrictClocks::consume_heard(unsigned cell, uint32_t units) {
+  const auto found = heard_.find(cell);
+  if (found == heard_.end()) return;
+  std::deque<Heard>& heard = found->second;
+  if (!cells_[cell]) cells_[cell] = std::make_unique<Vector>();
+  for (uint64_t left = units; left != 0 && !heard.empty();) {
+    const uint64_t part = std::min(left, heard.front().units);
+    left -= part;
+    heard.front().units -= part;
+    if (heard.front().units != 0) break;
+    join_known(*cells_[cell], heard.front().known);
+    heard.pop_front();
+  }
+  if (heard.empty()) heard_.erase(found);
+}
+
+void StrictClocks::acquire_heard(unsigned actor, unsigned cell, uint64_t units) {
+  const auto found = heard_.find(cell);
+  if (found == heard_.end()) return;
+  active_ = true;  // there is something to order, even before the first access
+  uint64_t seen = 0;
+  for (const Heard& heard : found->second) {
+    if (seen >= units) break;
+    seen += heard.units;
+    join_known(*seen_[actor], heard.known);
+  }
+}
+
+void StrictClocks::acquire_known(unsigned actor, const Known& known) {
+  active_ = true;
+  join_known(*seen_[actor], known);
 }
 
 void StrictClocks::raise_floor() {
@@ -28,10 +88,11 @@ void StrictClocks::release(unsigned actor, uint64_t tick, unsigned cell) {
   to[actor] = std::max(to[actor], tick);
 }
 
-void StrictClocks::release_all(unsigned cell) {
+void StrictClocks::release_all(unsigned cell, bool with_heard) {
   if (!active_) return;
   if (!cells_[cell]) cells_[cell] = std::make_unique<Vector>();
   join(*cells_[cell], tell_all());
+  if (with_heard) join_heard(*cells_[cell]);
 }
 
 void StrictClocks::acquire(unsigned actor, unsigned cell) {
@@ -54,7 +115,10 @@ void StrictClocks::acquire_memory(unsigned actor) {
   }
 }
 
-void StrictClocks::acquire_all(unsigned actor) { join(*seen_[actor], tell_all()); }
+void StrictClocks::acquire_all(unsigned actor) {
+  join(*seen_[actor], tell_all());
+  join_heard(*seen_[actor]);
+}
 
 StrictClocks::Queue& StrictClocks::queue(unsigned number) {
   std::unique_ptr<Queue>& queue = queues_[number];
@@ -109,6 +173,7 @@ void StrictClocks::ring(unsigned number, bool idle, uint32_t pending, unsigned a
   }
   auto seen = take();
   std::copy_n(seen_[actor]->begin(), used_, seen->begin());
+  std::copy_n(seen_[actor]->begin() + kActors, others_, seen->begin() + kActors);
   (*seen)[actor] = std::max((*seen)[actor], tick);
   q.waiting.push_back({q.rung, ringer, std::move(seen)});
   q.rung = end;

@@ -5,14 +5,17 @@
 // queues, numbered when they are first rung. An access has two ticks of its actor: reads 2k, writes
 // 2k + 1, so that an update at read can release reads without writes. Semaphores, events and memory
 // carry the clocks that were released into them. A launch orders everything before it, by raising
-// the floor. Ticks are 64 bits and never start again. Callers: StrictMode, by the holder of the
-// core. Owns its vectors. Fails: std::bad_alloc only.
+// the floor. Ticks are 64 bits and never start again. A vector also has the ticks of the actors of
+// the other core of a logical core, which come with its semaphore writes (strict_pair.h); a wait
+// for n units of a semaphore knows what came with the first n, and nothing else. Callers:
+// StrictMode, by the holder of the core. Owns its vectors. Fails: std::bad_alloc only.
 #ifndef DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_CLOCKS_H
 #define DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_CLOCKS_H
 
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -31,7 +34,8 @@ class StrictClocks {
   // How many waiting doorbells of a queue are distinguished. A program can ring one for each of
   // 2^24 descriptors, and each has a vector.
   static constexpr size_t kMaxDoorbells = 256;
-  using Vector = std::array<uint64_t, kActors>;
+  using Vector = std::array<uint64_t, 2 * kActors>;  // of this core, then of the other one
+  using Known = std::vector<uint64_t>;               // of one core, as far as actors are in use
 
   // Which instruction rang the doorbell of a transfer.
   struct Ringer {
@@ -89,17 +93,37 @@ class StrictClocks {
   bool ordered(unsigned other, uint64_t tick, unsigned actor) const {
     return tick <= floor_[other] || other == actor || tick <= (*seen_[actor])[other];
   }
+  // Whether `actor` comes behind the access of an actor of the other core.
+  bool behind_other(unsigned other, uint64_t tick, unsigned actor) const {
+    return tick <= (*seen_[actor])[kActors + other];
+  }
   bool behind_floor(unsigned other, uint64_t tick) const { return tick <= floor_[other]; }
 
   // Semaphore cells: 0-255 semaphores, 256-511 events.
   void release(unsigned actor, uint64_t tick, unsigned cell);
-  void release_all(unsigned cell);  // by an actor outside, which may have seen everything
+  // By an actor outside, which may have seen everything; of the other core only what it tells.
+  void release_all(unsigned cell, bool with_heard);
   void acquire(unsigned actor, unsigned cell);
   // Order through memory, whose words have no clocks of their own: all memory is one cell, and all
   // transfers count for it.
   void release_memory(unsigned actor, uint64_t tick);
   void acquire_memory(unsigned actor);
   void acquire_all(unsigned actor);
+
+  // What the other core learns from a semaphore write of `actor` that releases the tick.
+  Known known_by(unsigned actor, uint64_t tick) const;
+  // The other core has added units to a cell, and this is what it knew; units of a cell were
+  // consumed; a wait for so many units holds.
+  void hear(unsigned cell, uint32_t units, const Known& known);
+  void consume(unsigned cell, uint32_t units) {
+    if (!heard_.empty()) consume_heard(cell, units);
+  }
+  void acquire_units(unsigned actor, unsigned cell, uint64_t units) {
+    if (!heard_.empty()) acquire_heard(actor, cell, units);
+  }
+  // The actor has read a word that the other core wrote.
+  void acquire_known(unsigned actor, const Known& known);
+  void forget_heard() { heard_.clear(); }
 
   // DMA engine of the core * 16 + queue.
   Queue& queue(unsigned number);
@@ -119,19 +143,30 @@ class StrictClocks {
 
  private:
   void join(Vector& to, const Vector& from) const;
+  void join_known(Vector& to, const Known& known);
+  void join_heard(Vector& to) const;
+  void consume_heard(unsigned cell, uint32_t units);
+  void acquire_heard(unsigned actor, unsigned cell, uint64_t units);
   const Vector& tell_all() {
     told_.fill(true);
     return clock_;
   }
   std::unique_ptr<Vector> take();
 
+  struct Heard {
+    uint64_t units;
+    Known known;
+  };
+
   unsigned used_ = kFirstQueue;
+  unsigned others_ = 0;  // actors of the other core
   bool active_ = false;
   Vector clock_{};
   std::array<bool, kActors> told_;  // whether the clock has been given away since it advanced
   Vector floor_{};
   std::array<std::unique_ptr<Vector>, kActors> seen_;
   std::array<std::unique_ptr<Vector>, NEURON_SEMAPHORES + NEURON_EVENTS> cells_;
+  std::map<unsigned, std::deque<Heard>> heard_;  // by cell, the oldest first
   Vector memory_{};
   std::array<std::unique_ptr<Queue>, kQueues> queues_;
   std::array<uint8_t, kQueues> numbers_{};

@@ -65,6 +65,9 @@ StrictShadow& StrictMode::shadow() {
 void StrictMode::forget() {
   if (shadow_) shadow_->forget();
   trap_.reset();
+  clocks_.forget_heard();
+  if (pair_) pair_->forget();
+  launch_ = number_ = 0;
 }
 
 Fault StrictMode::check(const isa::Instruction& i, unsigned engine, uint32_t pc,
@@ -463,6 +466,56 @@ void StrictMode::transfer(unsigned space, unsigned partition, uint64_t offset, u
   const bool good = write ? shadow().write(packet_, partition, partition + 1, segments, conflict_)
                           : shadow().read(packet_, partition, partition + 1, segments, conflict_);
   if (!good) keep(packet_, write);
+}
+
+// Launches that the host orders together have one record: each execution has the next number.
+void StrictMode::begin_execution(uint64_t pair) {
+  if (pair_ == nullptr || (pair == 0 && number_ == 0)) return;
+  number_ = pair != 0 && pair == launch_ ? number_ + 1 : pair;
+  launch_ = pair;
+  pair_->begin(side_, number_);
+}
+
+Fault StrictMode::race_across(const StrictPair::Access& access,
+                              const StrictPair::Conflict& conflict) {
+  auto where = static_cast<uint32_t>(conflict.address & NEURON_STRICT_ADDRESS_MASK);
+  if (access.write) where |= NEURON_STRICT_WRITES;
+  if (conflict.other_wrote) where |= NEURON_STRICT_OTHER_WROTE;
+  if (is_transfer(access.who)) where |= NEURON_STRICT_DMA;
+  if (is_transfer(conflict.other)) where |= NEURON_STRICT_OTHER_DMA;
+  const uint32_t other = other_word(conflict.other) | NEURON_STRICT_PEER;
+  return make_fault(NEURON_FAULT_RACE, uint64_t{other} << 32 | where,
+                    static_cast<uint32_t>(conflict.address >> NEURON_STRICT_ADDRESS_BITS));
+}
+
+void StrictMode::transfer_shared(uint64_t address, uint64_t bytes, bool write) {
+  const StrictPair::Access access{packet_, address, bytes, write, false};
+  const auto conflict = pair_->access(side_, access, clocks_);
+  if (!conflict || trap_) return;
+  trap_ = Trap{race_across(access, *conflict), {packet_.pc, packet_.engine}};
+}
+
+Fault StrictMode::store_shared(unsigned engine, uint32_t pc, uint64_t address) {
+  StrictPair::Access access{{}, address, 4, true, true};
+  access.who.actor = static_cast<uint16_t>(engine);
+  access.who.engine = static_cast<uint8_t>(engine);
+  access.who.pc = pc;
+  access.who.tick = clocks_.advance(engine);
+  const auto conflict = pair_->access(side_, access, clocks_);
+  return conflict ? race_across(access, *conflict) : Fault{};
+}
+
+void StrictMode::load_shared(unsigned engine, uint64_t address) {
+  if (const auto known = pair_->writer_of(side_, address)) clocks_.acquire_known(engine, *known);
+}
+
+void StrictMode::tell(unsigned cell, unsigned engine, unsigned actor, uint64_t tick) {
+  pair_->tell(side_, cell, engine, clocks_.known_by(actor, tick));
+}
+
+void StrictMode::hear(unsigned cell, unsigned engine, uint32_t units) {
+  if (pair_ == nullptr) return;
+  if (const auto known = pair_->hear(side_, cell, engine)) clocks_.hear(cell, units, *known);
 }
 
 }  // namespace neuron::core

@@ -15,11 +15,13 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "driver/emulator/neuroncore/sequencer/index_offsets.h"
 #include "driver/emulator/neuroncore/sequencer/sequencer.h"
 #include "driver/emulator/neuroncore/strict/strict_clocks.h"
 #include "driver/emulator/neuroncore/strict/strict_footprint.h"
+#include "driver/emulator/neuroncore/strict/strict_pair.h"
 #include "driver/emulator/neuroncore/strict/strict_shadow.h"
 
 namespace neuron::core {
@@ -31,6 +33,11 @@ class StrictMode {
     Fault fault;
     StrictClocks::Ringer ringer;
   };
+
+  StrictMode() = default;
+  // One of the two cores of a logical core; `side`: 0 is the even one.
+  StrictMode(std::shared_ptr<StrictPair> pair, unsigned side)
+      : pair_(std::move(pair)), side_(side) {}
 
   static bool wanted();  // NEURON_EMULATOR_STRICT
 
@@ -56,6 +63,21 @@ class StrictMode {
   void begin_packet(unsigned number, uint32_t ahead);
   void transfer(unsigned space, unsigned partition, uint64_t offset, uint64_t bytes, bool write);
   void pass_packet(unsigned number, uint32_t ahead);  // a packet that touches no memory here
+  // An execution begins; `pair` is what its launch record says (hw/control.h).
+  void begin_execution(uint64_t pair);
+  // The execution has a part on the other core: accesses of device memory count, and what the cores
+  // tell each other.
+  bool shares() const { return number_ != 0; }
+  // Of device memory: by the current transfer; by `store` and `write`, which returns a fault or
+  // nothing; by `load`, which comes behind what the other core wrote there.
+  void transfer_shared(uint64_t address, uint64_t bytes, bool write);
+  Fault store_shared(unsigned engine, uint32_t pc, uint64_t address);
+  void load_shared(unsigned engine, uint64_t address);
+  // `actor` is about to write to a cell of the other core, and `engine` is what the access will
+  // say. The other core has written to a cell, which got so many units by it.
+  void tell(unsigned cell, unsigned engine, unsigned actor, uint64_t tick);
+  void hear(unsigned cell, unsigned engine, uint32_t units);
+
   bool trapped() const { return trap_.has_value(); }
   Trap take_trap();
 
@@ -90,7 +112,12 @@ class StrictMode {
   Fault fault_of(const StrictAccess& who, bool writes) const;
   StrictShadow& shadow();
   void keep(const StrictAccess& who, bool writes);
+  static Fault race_across(const StrictPair::Access& access, const StrictPair::Conflict& conflict);
 
+  const std::shared_ptr<StrictPair> pair_;  // null: there is no other core
+  const unsigned side_ = 0;
+  uint64_t launch_ = 0;  // the number of the launch record, and of the execution
+  uint64_t number_ = 0;
   StrictClocks clocks_;
   StrictFootprint footprint_;
   std::unique_ptr<StrictShadow> shadow_;

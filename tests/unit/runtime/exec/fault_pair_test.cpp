@@ -56,6 +56,25 @@ TEST_F(Pair, ARaceSaysWhoReadsWhatTheOtherWroteAndHowToOrderThem) {
                 "read or at completion and the later one waits for");
 }
 
+TEST_F(Pair, ARaceAcrossNamesTheAddressAndTheOtherCore) {
+  const uint32_t place = 0x40 | NEURON_STRICT_DMA | NEURON_STRICT_OTHER_DMA;
+  const uint32_t across = other(NEURON_ENGINE_PE, 1) | NEURON_STRICT_PEER;
+  const std::string first = sample_.loaded->describe_instruction(NEURON_ENGINE_PE, 1);
+  EXPECT_EQ(
+      of(NEURON_FAULT_RACE, {place | NEURON_STRICT_OTHER_WROTE, across, 2, true}),
+      "found that its transfer reads device memory at 0x20000040, which was written by a transfer "
+      "that was started by " +
+          first +
+          " on the other core of the pair, expected an order between the two cores: a barrier or "
+          "sendrecv of both between the two, or a semaphore from 8 to 15 of the later one's core, "
+          "which the earlier one's core raises when its bytes are there and the later one waits "
+          "for");
+  EXPECT_THAT(of(NEURON_FAULT_RACE, {0x40 | NEURON_STRICT_WRITES, across, 0, false}),
+              HasSubstr("found that it writes device memory (an address that ends in 0x0000040), "
+                        "which was read by " +
+                        first));
+}
+
 TEST_F(Pair, ATransferIsNamedByItsQueueWhereThatIsKnown) {
   const uint32_t place = kPlace | NEURON_STRICT_DMA | NEURON_STRICT_OTHER_DMA;
   const uint32_t queues = 0x31 | 0x52 << 8;

@@ -48,7 +48,7 @@ struct Bench {
     if (!plan) return plan.error();
     rings = std::move(*plan);
     code.assign(program.code.size(), std::byte{0});
-    return relocate(program, {graph, rings, addresses, core}, code);
+    return relocate(program, {graph, rings, addresses, core, peer}, code);
   }
   template <class T>
   T at(uint64_t offset) const {
@@ -71,6 +71,7 @@ struct Bench {
   RingPlan rings;
   std::vector<uint64_t> addresses = {0, 0x1122334455, 0};
   CorePlace core{find_chip_table(2), 1};
+  const neff::Subgraph* peer = nullptr;
   std::vector<std::byte> code;
 };
 
@@ -118,11 +119,35 @@ TEST(Relocation, TheCoreIsItsWindow) {
   Bench bench;
   ASSERT_TRUE(bench.run(NEURON_RELOC_CORE, 8, "self", neff::kNoTarget, 16));
   EXPECT_EQ(bench.at<uint64_t>(8), bench.core.window() + 16);
-  const auto other = bench.run(NEURON_RELOC_CORE, 8, "peer", neff::kNoTarget);
-  ASSERT_FALSE(other);
-  EXPECT_EQ(other.error().status, NRT_UNSUPPORTED_NEFF_VERSION);
-  EXPECT_THAT(other.error().sentence,
-              HasSubstr("'peer' is on another core or rank; this runtime runs models of one core"));
+  const auto none = bench.run(NEURON_RELOC_CORE, 8, "peer", neff::kNoTarget);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().status, NRT_INVALID);
+  EXPECT_THAT(none.error().sentence,
+              HasSubstr("'peer' is on the other core, which a virtual core of one has not"));
+  const auto rank = bench.run(NEURON_RELOC_PEER, 8, "rank:1", neff::kNoTarget);
+  ASSERT_FALSE(rank);
+  EXPECT_EQ(rank.error().status, NRT_UNSUPPORTED_NEFF_VERSION);
+}
+
+TEST(Relocation, TheOtherCoreOfAVirtualCoreOfTwoIsItsNeighbour) {
+  Bench bench;
+  neff::Subgraph other;
+  other.semaphores = {{"unused", 20}, {"told", 9}};
+  bench.peer = &other;
+  for (const uint32_t core : {2u, 3u}) {
+    bench.core = CorePlace{find_chip_table(3), core};
+    const CorePlace neighbour{bench.core.chip, core == 2 ? 3u : 2u};
+    ASSERT_TRUE(bench.run(NEURON_RELOC_CORE, 8, "peer", neff::kNoTarget, 16));
+    EXPECT_EQ(bench.at<uint64_t>(8), neighbour.window() + 16);
+    ASSERT_TRUE(bench.run(NEURON_RELOC_SEM_ADDR, 8, "peer:told", 1));
+    EXPECT_EQ(bench.at<uint64_t>(8),
+              neighbour.window() + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 9 * 4);
+    ASSERT_TRUE(bench.run(NEURON_RELOC_SEMAPHORE, 1, "peer:told", 1));
+    EXPECT_EQ(bench.at<uint8_t>(8), 9);
+    ASSERT_TRUE(bench.run(NEURON_RELOC_SEM_ADDR, 8, "ready", 0));
+    EXPECT_EQ(bench.at<uint64_t>(8),
+              bench.core.window() + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 20 * 4);
+  }
 }
 
 TEST(Relocation, ACollectiveCoreIsThatOfItsStream) {

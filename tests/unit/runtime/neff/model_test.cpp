@@ -274,7 +274,11 @@ const Fault kDefinitionFaults[] = {
     {"sg00/def.json", "\"stored\": 21", "\"stored\": 20",
      "sg00/def.json: semaphore.stored: semaphore 20 has another name already"},
     {"sg00/def.json", "\"stored\": 21", "\"stored\": 5",
-     "sg00/def.json: semaphore.stored: found 5, expected a whole number from 16 to 239"},
+     "sg00/def.json: semaphore.stored: found 5, expected a whole number from 8 to 239"},
+    {"sg00/def.json", "\"stored\": 21", "\"stored\": 9",
+     "sg00/def.json: semaphore \"stored\" is number 9, which the other core of a logical core of "
+     "two "
+     "raises; this program is for logical cores of 1; number it 16 to 239"},
     {"sg00/def.json", "\"PE\":", "\"ACT\":", "sg00/def.json: engines.ACT: no such engine"},
     {"sg00/def.json", "\"PE.bin\"", "\"PE2.bin\"",
      "sg00/def.json: engines.PE.bin: the file has no member \"sg00/PE2.bin\""},

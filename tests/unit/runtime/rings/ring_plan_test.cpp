@@ -273,6 +273,30 @@ TEST(RingPlan, AFunctionsRingEndsWhereACallEnds) {
   }
 }
 
+TEST(RingPlan, SemaphoresOfTheOtherCoreComeBehindTheDataOfEveryEngine) {
+  const auto rows = access({64, 20, 1, 1}, {1, 64, 0, 0});
+  for (const bool has_own : {true, false}) {
+    neff::Subgraph g = graph(rows, rows);
+    neff::DmaTransfer& transfer = g.engines[NEURON_ENGINE_SP].dma[0];
+    transfer.remote_semaphores = {9, 15};
+    if (!has_own) transfer.semaphore.reset();
+    const auto plan = RingPlan::build(g);
+    ASSERT_TRUE(plan) << plan.error().sentence;
+    for (const RingPair& ring : plan->queues()[0].rings) {
+      const size_t words = has_own ? 3 : 2;
+      ASSERT_GE(ring.s2m.size(), words);
+      const size_t n = ring.s2m.size() - 2;
+      EXPECT_EQ(ring.s2m[n].base, plan->peer_semaphore_index());
+      EXPECT_EQ(ring.s2m[n].offset, 9u * 4);
+      EXPECT_EQ(ring.s2m[n + 1].base, plan->peer_semaphore_index());
+      EXPECT_EQ(ring.s2m[n + 1].offset, 15u * 4);
+      // The last packet of the data is a barrier; an engine without data has one in its words.
+      const size_t data = ring.m2s.size() - words;
+      EXPECT_TRUE(ring.m2s[data == 0 ? 0 : data - 1].barrier);
+    }
+  }
+}
+
 TEST(RingPlan, NamesWhatItDoesNotRun) {
   const auto row = access({4, 1, 1, 1}, {1, 0, 0, 0});
   const auto refused = [&](auto&& change, NRT_STATUS status, const char* words) {
@@ -283,8 +307,6 @@ TEST(RingPlan, NamesWhatItDoesNotRun) {
     EXPECT_EQ(plan.error().status, status);
     EXPECT_NE(plan.error().sentence.find(words), std::string::npos) << plan.error().sentence;
   };
-  refused([](auto&, auto& t) { t.remote_semaphores = {9}; }, NRT_UNSUPPORTED_NEFF_VERSION,
-          "increments 1 semaphores of a peer core (remote_semaphores)");
   refused([](auto& g, auto&) { g.queues[0].kind = neff::QueueKind::kDynamic; }, NRT_INVALID,
           "which is dynamic: the program makes its descriptors");
   refused(

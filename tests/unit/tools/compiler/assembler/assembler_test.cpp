@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "driver/isa/instruction.h"
+#include "runtime/neff/container.h"
+#include "runtime/neff/model.h"
 #include "tools/compiler/assembler/disassembler.h"
 
 namespace neuron::assembler {
@@ -127,7 +129,7 @@ END
 .dma 3 : x f32 [2048], scratch f32 [2048] -> scratch f32 [2048], queue=q, op=min, constant=-1.5
 .dma 4 : x [2048] -> scratch [2048], queue=q, op=transpose, shape=[1, 16, 32, 1], element=4
 .dma 5 : x + 16 f32 [64] -> scratch + 8 bf16 [32], queue=q, op=cast, function=f
-.dma 6 : x -> scratch [2048], queue=q, function=main, remote=[33, 34]
+.dma 6 : x -> scratch [2048], queue=q, function=main
 .dma 7 : x -> scratch [2048], queue=many, instance="b c"
 .dma 8 : x [2048] -> scratch [2064], queue=q, op=compress
 .dma 9 : scratch [2064] -> scratch + 4096 [2048], queue=q, op=decompress
@@ -169,6 +171,80 @@ END
   const Assembled second = assemble(shown->text, {});
   ASSERT_TRUE(second.ok()) << render(second.errors, "t", shown->text);
   EXPECT_EQ(*write(second.assembly), *file);
+}
+
+// Two programs of a logical core. The number of the semaphore is that of the other core's list.
+std::string two_cores(const std::string& told, const std::string& write,
+                      const std::string& transfer, unsigned lnc = 2) {
+  return ".target trn2, lnc=" + std::to_string(lnc) + R"(
+.subgraph sg00
+.var x : f32 [64] input, name=x
+.var t : f32 [64] tmp-buf
+.queue q = data, engines=2
+.engine SP
+.dma 0 : x -> t, queue=q)" +
+         transfer + R"(
+main:
+  dma_trigger 0
+  )" + write +
+         R"(
+  ret
+)" + (lnc == 1 ? "" : R"(.subgraph sg01
+.sem )" + told + R"(
+.var y : f32 [64] output, name=y
+.engine SP
+main:
+  event  wait(told >= 1)  then(told -= 1)
+  ret
+)");
+}
+
+TEST(Assembler, AProgramNamesTheSemaphoresOfItsOtherCoreAndTheTextComesBack) {
+  const std::string text =
+      two_cores("told = 9", "write at=&sem_addr:peer:told s0=1", ", remote=[9, 15]");
+  const Assembled first = assemble(text, {});
+  ASSERT_TRUE(first.ok()) << render(first.errors, "t", text);
+  const auto file = write(first.assembly);
+  ASSERT_TRUE(file.has_value()) << file.error().sentence;
+  const auto shown = disassemble(*file);
+  ASSERT_TRUE(shown.has_value()) << shown.error().sentence;
+  EXPECT_TRUE(shown->same_file);
+  EXPECT_THAT(shown->text, HasSubstr("at=&sem_addr:peer:told"));
+  EXPECT_THAT(shown->text, HasSubstr("remote=[9, 15]"));
+  EXPECT_THAT(shown->text, HasSubstr(".sem told = 9"));
+  const auto container = neff::Container::open(*file);
+  ASSERT_TRUE(container);
+  const auto model = neff::load_model(*container, {});
+  ASSERT_TRUE(model) << model.error().sentence;
+  const neff::EngineProgram& sp = model->subgraphs[0].engines[NEURON_ENGINE_SP];
+  EXPECT_EQ(sp.dma[0].remote_semaphores, (std::vector<uint8_t>{9, 15}));
+  for (const neff::Relocation& relocation : sp.relocations) {
+    if (!relocation.of_peer()) continue;
+    EXPECT_EQ(model->subgraphs[1].semaphores[relocation.target].number, 9);
+  }
+}
+
+TEST(Assembler, WhatTheOtherCoreCannotRaiseIsRefusedWithTheReason) {
+  const auto error = [](const std::string& text) {
+    const Assembled assembled = assemble(text, {});
+    return assembled.ok() ? std::string() : render(assembled.errors, "t", text);
+  };
+  EXPECT_THAT(error(two_cores("told = 20", "write at=&sem_addr:peer:told s0=1", "")),
+              HasSubstr("it is number 20 there; the other core raises those of 8 to 15 only"));
+  EXPECT_THAT(error(two_cores("told = 9", "write at=&sem_addr:peer:untold s0=1", "")),
+              HasSubstr("the def.json of the other core has no such semaphore"));
+  EXPECT_THAT(error(two_cores("told = 9", "nop", ", remote=[16]")),
+              HasSubstr("a semaphore of the other core of two"));
+  EXPECT_THAT(error(two_cores("", "nop", ", remote=[9]", 1)),
+              HasSubstr("increments 1 semaphores of another core (remote_semaphores); this program "
+                        "is for logical cores of 1"));
+  EXPECT_THAT(error(two_cores("", "write at=&sem_addr:peer:told s0=1", "", 1)),
+              HasSubstr("it is of the other core, but this program is for logical cores of 1"));
+  EXPECT_THAT(
+      error(".target trn2\n.sem early = 9\n.var y : f32 [4] output, name=y\n.engine SP\n"
+            "main:\n  ret\n"),
+      HasSubstr("semaphore \"early\" is number 9, which the other core of a logical core of "
+                "two raises"));
 }
 
 TEST(Assembler, ATransferHasAClassOfServiceOnGeneration4) {
@@ -223,7 +299,7 @@ TEST(Assembler, EveryMistakeHasItsPlace) {
   EXPECT_THAT(refusal(".const z : f32 [3] = 1, 2\n"), HasSubstr("3 numbers, or one for all"));
   EXPECT_THAT(refusal(".sem loaded\n"), HasSubstr("1:6"));
   EXPECT_THAT(refusal(".sem other = 100\n"), HasSubstr("a number that no other semaphore has"));
-  EXPECT_THAT(refusal(".sem other = 5\n"), HasSubstr("from 16 to 239"));
+  EXPECT_THAT(refusal(".sem other = 5\n"), HasSubstr("from 8 to 239"));
   EXPECT_THAT(refusal(".queue r = dta\n"), HasSubstr("in, out, data, embedding_update, dynamic"));
   EXPECT_THAT(refusal(".engine SP\n.dma 0 : x -> nowhere\n ret\n"), HasSubstr("2:15: found"));
   // The file has JSON's numbers.

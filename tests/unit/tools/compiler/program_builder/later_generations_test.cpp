@@ -173,6 +173,59 @@ TEST(LaterGenerations, AreRefusedInOlderPrograms) {
   EXPECT_THAT(texts(tile, NEURON_ENGINE_PE)[0], HasSubstr("at=32x64, tile=32x32"));
 }
 
+// One direction: a write to the other core's semaphore behind all that the engine did, and there an
+// event that waits for it.
+TEST(LaterGenerations, TellTheOtherCoreByItsSemaphoreAndAwaitIt) {
+  Program p("telling", 3), other("telling", 3);
+  const Buffer in = p.input("in", kF32, {128, 64}), out = p.output("out", kF32, {128, 64});
+  const Tile own = p.sbuf("own", 128, 64, kF32);
+  p.dma(Engine::kSp, own.all(), in.all());
+  p.dma(Engine::kSp, out.all(), own.all());
+  p.tell_other(Engine::kPool, out.all(), 9);
+  const Buffer from = other.input("from", kF32, {128, 64}),
+               to = other.output("to", kF32, {128, 64});
+  const Tile there = other.sbuf("there", 128, 64, kF32);
+  other.await_other(Engine::kPool, from.all(), 9);
+  other.dma(Engine::kSp, there.all(), from.all());
+  other.dma(Engine::kSp, to.all(), there.all());
+  p.physical_cores(2, &other);
+  const auto neff = p.build();
+  ASSERT_TRUE(neff) << neff.error().sentence;
+  const auto container = neff::Container::open(*neff);
+  ASSERT_TRUE(container) << container.error().sentence;
+  const auto model = neff::load_model(*container, {3, 2, false});
+  ASSERT_TRUE(model) << model.error().sentence;
+  const auto code_of = [&](unsigned subgraph) {
+    std::vector<isa::Instruction> code;
+    const auto& pool = model->subgraphs[subgraph].engines[NEURON_ENGINE_POOL];
+    for (size_t at = 0; at < pool.code.size(); at += NEURON_INSTRUCTION_BYTES) {
+      code.push_back(isa::decode(isa::Bytes(
+          reinterpret_cast<const std::byte*>(pool.code.data()) + at, NEURON_INSTRUCTION_BYTES)));
+    }
+    return code;
+  };
+  const auto tells = code_of(0), awaits = code_of(1);
+  ASSERT_EQ(tells.size(), 2U);
+  EXPECT_EQ(tells[0].opcode, NEURON_OP_WRITE);
+  EXPECT_TRUE(tells[0].drain);
+  EXPECT_EQ(tells[0].wait[0].condition, NEURON_WAIT_GE) << "for the transfer into `out`";
+  const auto& relocations = model->subgraphs[0].engines[NEURON_ENGINE_POOL].relocations;
+  ASSERT_EQ(relocations.size(), 1U);
+  EXPECT_EQ(relocations[0].kind, NEURON_RELOC_CORE);
+  EXPECT_EQ(relocations[0].symbol, "peer");
+  EXPECT_EQ(relocations[0].addend, int64_t{NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 9 * 4});
+  ASSERT_EQ(awaits.size(), 3U) << "what the transfer of SP waits for is in an event behind";
+  EXPECT_EQ(awaits[0].opcode, NEURON_OP_EVENT);
+  EXPECT_EQ(awaits[0].wait[1].index, 9);
+  EXPECT_EQ(awaits[0].update[1].operation, NEURON_UPDATE_DEC);
+  EXPECT_EQ(awaits[1].update[0].operation, NEURON_UPDATE_INC);
+
+  Program wrong("wrong", 3);
+  wrong.tell_other(Engine::kSp, {}, 16);
+  EXPECT_THAT(error_of(wrong), HasSubstr("semaphore 16 between the two cores of a virtual core, "
+                                         "expected 8 to 15"));
+}
+
 // The instruction has a wait and an update of its own: what it needs beside them is in events.
 TEST(LaterGenerations, PutWaitsAndSignalsAroundTheInstructionsAtWhichCoresMeet) {
   Program p("meeting", 3);
