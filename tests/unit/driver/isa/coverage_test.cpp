@@ -78,14 +78,38 @@ std::map<std::string, const OpcodeInfo*> opcodes_by_name() {
   return names;
 }
 
-std::map<std::string, std::set<std::string>> listed_tests() {
-  std::map<std::string, std::set<std::string>> listed;
+// A suite that is instantiated for kGenerations executes what it tests on all three.
+bool is_of_every_generation(const std::string& test) {
+  const auto found = tests_in_sources().find(test);
+  if (found == tests_in_sources().end()) return false;
+  std::ifstream file(found->second);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return text.find("INSTANTIATE_TEST_SUITE_P(Generations, " + test.substr(0, test.find('.')) +
+                   ", kGenerations)") != std::string::npos;
+}
+
+using Generations = std::set<unsigned>;
+
+// By opcode: its tests, each with the generations whose instructions it executes. tests.tsv names
+// them in its third column; where that is missing, they are those of the suite, or else the first
+// generation that has the opcode.
+std::map<std::string, std::map<std::string, Generations>> listed_tests() {
+  std::map<std::string, std::map<std::string, Generations>> listed;
+  const auto names = opcodes_by_name();
   for (const auto& row : read_table("tests.tsv")) {
-    if (row.size() != 2) {
-      ADD_FAILURE() << "tests.tsv: a row is an opcode and a test: " << row[0];
+    if (row.size() < 2 || row.size() > 3) {
+      ADD_FAILURE() << "tests.tsv: a row is an opcode, a test and generations: " << row[0];
       continue;
     }
-    listed[row[0]].insert(row[1]);
+    Generations& generations = listed[row[0]][row[1]];
+    if (row.size() == 3) {
+      std::istringstream numbers(row[2]);
+      for (unsigned generation; numbers >> generation;) generations.insert(generation);
+    } else if (is_of_every_generation(row[1])) {
+      generations = {2, 3, 4};
+    } else if (names.contains(row[0])) {
+      generations = {names.at(row[0])->generation};
+    }
   }
   return listed;
 }
@@ -100,10 +124,16 @@ std::string engines_of(const OpcodeInfo& info) {
   return explain(testing::make(info.opcode, 0), 0).engines;
 }
 
-std::vector<uint8_t> every_type() {
-  std::vector<uint8_t> types(std::begin(testing::kTypes), std::end(testing::kTypes));
-  types.insert(types.end(), std::begin(testing::kTypesOf4), std::end(testing::kTypesOf4));
-  return types;
+constexpr unsigned kLast = 4;  // generation
+
+// Whether TypeValues compares the values of every type in the generation.
+bool is_compared(const OpcodeInfo& info, unsigned generation) {
+  for (const auto& sample : testing::samples_of(generation)) {
+    if (sample.instruction.opcode == info.opcode) {
+      return testing::why_not_compared(sample) == nullptr;
+    }
+  }
+  return false;
 }
 
 // "d a b": the places that take the type; empty if none does.
@@ -119,7 +149,8 @@ TEST(Coverage, EveryListedTestExistsAndNamesAnInstruction) {
   const auto names = opcodes_by_name();
   for (const auto& [opcode, tests] : listed_tests()) {
     EXPECT_TRUE(names.contains(opcode)) << opcode << " is no instruction";
-    for (const std::string& test : tests) {
+    for (const auto& [test, generations] : tests) {
+      EXPECT_FALSE(generations.empty()) << opcode << " names " << test << " for no generation";
       EXPECT_TRUE(tests_in_sources().contains(test)) << opcode << " names a missing test " << test;
     }
   }
@@ -137,6 +168,21 @@ TEST(Coverage, EveryAvailableInstructionHasATestOrAReason) {
     const bool has = tests.contains(info.name) || why.contains(info.name);
     EXPECT_EQ(has, info.available) << info.name;
     EXPECT_TRUE(info.available || info.generation > 2) << info.name;
+  }
+}
+
+TEST(Coverage, EveryInstructionHasATestInEachGenerationThatExecutesIt) {
+  const auto tests = listed_tests();
+  const auto why = reasons();
+  for (const OpcodeInfo& info : all_opcodes()) {
+    if (!info.available || why.contains(info.name)) continue;
+    for (unsigned generation = info.generation; generation <= kLast; ++generation) {
+      bool found = is_compared(info, generation);
+      for (const auto& [test, generations] : tests.at(info.name)) {
+        found |= generations.contains(generation) && !test.starts_with("LaterSamples.");
+      }
+      EXPECT_TRUE(found) << info.name << " of generation " << generation;
+    }
   }
 }
 
@@ -163,61 +209,69 @@ TEST(Coverage, EveryDocumentedInstructionHasAnOpcodeOrAReason) {
   }
 }
 
+// The cells of an instruction: the places that take each type, and which of them are compared.
+std::string cells(const testing::Sample& sample, unsigned& legal, unsigned& compared) {
+  bool typed = false;
+  for (unsigned p = 0; p < testing::kPlaces; ++p) {
+    typed |= testing::has_place(sample.instruction, p);
+  }
+  std::string text;
+  unsigned of_this = 0;
+  for (const uint8_t type : testing::types_of(kLast)) {
+    std::string letters = places(sample, type);
+    of_this += !letters.empty();
+    if (testing::why_not_compared(sample) == nullptr) {
+      std::ranges::transform(letters, letters.begin(),
+                             [](char letter) { return std::toupper(letter); });
+      compared += !letters.empty();
+    }
+    text += ' ' + (!typed ? "" : letters.empty() ? "." : letters) + " |";
+  }
+  EXPECT_EQ(of_this != 0, typed) << disassemble(sample.instruction);
+  legal += of_this;
+  return text;
+}
+
+std::string tests_of(const std::map<std::string, Generations>& tests, unsigned generation) {
+  std::string text;
+  for (const auto& [name, generations] : tests) {
+    if (generations.contains(generation)) text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
 TEST(Coverage, WritesThePage) {
   const auto tests = listed_tests();
   const auto why = reasons();
   std::ofstream page(std::string(NEURON_BUILD_DIR) + "/coverage.md");
-  page << "# Instructions and their types\n\n"
-          "Each in the first generation that executes it, which the second column gives. Found by "
-          "trying one form of each instruction against the checks. Letters: the type is "
-          "legal in d destination,\na first source, b second source, f source and t destination of "
-          "a "
-          "DMA; a dot: illegal everywhere. A capital: TypeValues executes\nthe instruction with "
-          "this type in this place and compares the values with fp32, rounded once. Where letters "
-          "are\nsmall, the last column says who compares values.\n\n| instruction | generation | "
-          "engines |";
-  for (const uint8_t type : every_type()) page << ' ' << dtype_name(type) << " |";
+  page << "# Instructions, generations and types\n\n"
+          "Found by trying one form of each instruction against the checks of each generation. "
+          "Letters: the type is legal in d destination,\na first source, b second source, f source "
+          "and t destination of a DMA; a dot: illegal everywhere. A capital: TypeValues executes\n"
+          "the instruction of this generation with this type in this place and compares the values "
+          "with fp32, rounded once. Where letters are\nsmall, the last column says who compares "
+          "values. It names tests that execute the instruction of this generation.\n\n"
+          "| instruction | generation | engines |";
+  for (const uint8_t type : testing::types_of(kLast)) page << ' ' << dtype_name(type) << " |";
   page << " test |\n|---|---|---|";
-  for (size_t n = 0; n < every_type().size(); ++n) page << "---|";
+  for (size_t n = 0; n < testing::types_of(kLast).size(); ++n) page << "---|";
   page << "---|\n";
   unsigned legal = 0, compared = 0;
   for (const OpcodeInfo& info : all_opcodes()) {
     if (!info.available) continue;
-    page << "| " << info.name << " | " << int{info.generation} << " | " << engines_of(info) << " |";
-    for (const auto& sample : testing::samples()) {
-      if (sample.instruction.opcode != info.opcode) continue;
-      bool typed = false;
-      for (unsigned p = 0; p < testing::kPlaces; ++p) {
-        typed |= testing::has_place(sample.instruction, p);
-      }
-      unsigned of_this = 0;
-      for (const uint8_t type : every_type()) {
-        std::string letters = places(sample, type);
-        of_this += !letters.empty();
-        if (testing::why_not_compared(sample) == nullptr) {
-          std::ranges::transform(letters, letters.begin(),
-                                 [](char letter) { return std::toupper(letter); });
-          compared += !letters.empty();
-        }
-        page << ' ' << (!typed ? "" : letters.empty() ? "." : letters) << " |";
-      }
-      EXPECT_EQ(of_this != 0, typed) << info.name;
-      legal += of_this;
-    }
-    const auto test = tests.find(info.name);
-    if (test != tests.end()) {
-      const char* between = " ";
-      for (const std::string& name : test->second) {
-        page << between << name;
-        between = ", ";
-      }
-      for (const auto& sample : testing::samples()) {
+    for (unsigned generation = info.generation; generation <= kLast; ++generation) {
+      page << "| " << info.name << " | " << generation << " | " << engines_of(info) << " |";
+      for (const auto& sample : testing::samples_of(generation)) {
+        if (sample.instruction.opcode != info.opcode) continue;
+        page << cells(sample, legal, compared);
+        const auto listed = tests.find(info.name);
+        std::string text = listed == tests.end() ? "none: " + why.at(info.name)
+                                                 : tests_of(listed->second, generation);
         const char* reason = testing::why_not_compared(sample);
-        if (sample.instruction.opcode == info.opcode && reason != nullptr) page << "; " << reason;
+        if (text.empty()) text = "TypeValues";
+        if (listed != tests.end() && reason != nullptr) text += std::string("; ") + reason;
+        page << ' ' << text << " |\n";
       }
-      page << " |\n";
-    } else {
-      page << " none: " << (why.contains(info.name) ? why.at(info.name) : "?") << " |\n";
     }
   }
   page << "\n# Documented instructions\n\n| documented | instruction | note |\n|---|---|---|\n";
@@ -230,8 +284,8 @@ TEST(Coverage, WritesThePage) {
     page << "| " << info.name << " | " << int{info.generation} << " | "
          << "no public source says what it does |\n";
   }
-  EXPECT_GT(legal, 400U);
-  EXPECT_GT(compared, 300U);
+  EXPECT_GT(legal, 1200U);
+  EXPECT_GT(compared, 900U);
   EXPECT_TRUE(page.flush());
 }
 

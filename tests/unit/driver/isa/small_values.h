@@ -46,12 +46,17 @@ inline NumberFormat format_of(uint8_t type) {
       return {1, false, true, 4, 3, 7};
     case NEURON_DTYPE_F8E5:
       return {1, false, true, 5, 2, 15};
+    case NEURON_DTYPE_F8E4FN:
+      return {1, false, true, 4, 3, 7};
     case NEURON_DTYPE_TF32:
       return {4, false, true, 8, 10, 127};
     default:  // F32, F32R
       return {4, false, true, 8, 23, 127};
   }
 }
+
+// OCP's f8e4m3: no infinities, and one NaN of each sign above 448.
+inline bool without_infinities(uint8_t type) { return type == NEURON_DTYPE_F8E4FN; }
 
 // The number of a code.
 inline double number_of(uint8_t type, uint32_t code) {
@@ -66,7 +71,8 @@ inline double number_of(uint8_t type, uint32_t code) {
   const bool negative = (code >> (bits - 1) & 1) != 0;
   const int exponent = static_cast<int>(code >> mantissa_bits & ((1u << f.exponent_bits) - 1));
   const uint32_t mantissa = code & ((1u << mantissa_bits) - 1);
-  if (exponent == (1 << f.exponent_bits) - 1) {
+  const bool top = exponent == (1 << f.exponent_bits) - 1;
+  if (without_infinities(type) ? top && mantissa == (1u << mantissa_bits) - 1 : top) {
     if (mantissa != 0) return std::numeric_limits<double>::quiet_NaN();
     return negative ? -HUGE_VAL : HUGE_VAL;
   }
@@ -92,8 +98,8 @@ inline std::optional<uint32_t> code_of(uint8_t type, double number) {
 }
 
 // What stands for `number` in the type: the nearest one, the even one of two, an integer type's
-// largest or smallest where the number lies beyond, and infinity where it lies half a step or more
-// beyond a floating-point type's largest.
+// largest or smallest where the number lies beyond, and infinity (NaN where the type has none)
+// where it lies half a step or more beyond a floating-point type's largest.
 inline double rounded_to(uint8_t type, double number) {
   const NumberFormat f = format_of(type);
   if (f.is_integer) {
@@ -102,8 +108,13 @@ inline double rounded_to(uint8_t type, double number) {
     return std::clamp(std::nearbyint(number), low, high);
   }
   if (number == 0 || std::isnan(number)) return number;
-  const double beyond =
-      std::ldexp(2 - std::ldexp(1.0, -f.mantissa_bits - 1), (1 << f.exponent_bits) - 2 - f.bias);
+  if (without_infinities(type) && std::fabs(number) > 464) {  // 448 is even, so the tie is its own
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  const double beyond = without_infinities(type)
+                            ? HUGE_VAL
+                            : std::ldexp(2 - std::ldexp(1.0, -f.mantissa_bits - 1),
+                                         (1 << f.exponent_bits) - 2 - f.bias);
   if (std::fabs(number) >= beyond) return std::copysign(HUGE_VAL, number);
   const int exponent = std::max(std::ilogb(number), 1 - f.bias);
   const double step = std::ldexp(1.0, exponent - f.mantissa_bits);

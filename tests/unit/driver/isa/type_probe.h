@@ -19,11 +19,32 @@ inline constexpr uint8_t kTypes[] = {
 inline constexpr uint8_t kTypesOf4[] = {NEURON_DTYPE_F8E4FN, NEURON_DTYPE_E8M0, NEURON_DTYPE_F4X4,
                                         NEURON_DTYPE_F8E5X4, NEURON_DTYPE_F8E4FNX4};
 
-// In the first generation that executes the opcode on that engine.
-inline bool accepted(const Instruction& i, unsigned engine) {
-  const OpcodeInfo* info = find_opcode(i.opcode);
-  const Limits limits = limits_of(info != nullptr ? first_generation(*info, engine) : 2);
+inline bool accepted(const Instruction& i, unsigned engine, unsigned generation) {
+  const Limits limits = limits_of(generation);
   return !check_encoding(raw(i), engine, limits) && !check_operands(i, engine, limits);
+}
+
+// The types that chips of a generation know.
+inline std::vector<uint8_t> types_of(unsigned generation) {
+  std::vector<uint8_t> types(std::begin(kTypes), std::end(kTypes));
+  if (generation >= 4) types.insert(types.end(), std::begin(kTypesOf4), std::end(kTypesOf4));
+  return types;
+}
+
+// One instruction of every opcode that the generation executes.
+inline std::vector<Sample> samples_of(unsigned generation) {
+  std::vector<Sample> all;
+  for (Sample sample : samples()) {
+    if (sample.generation > generation) continue;
+    sample.generation = generation;
+    all.push_back(sample);
+  }
+  return all;
+}
+
+// The first generation that executes a sample.
+inline unsigned first_generation_of(const Sample& sample) {
+  return first_generation(*find_opcode(sample.instruction.opcode), sample.engine);
 }
 
 // The places of a type: dst, src0, src1; from and to of DMA.
@@ -96,7 +117,7 @@ inline std::vector<Sample> variants(const Sample& sample) {
   return all;
 }
 
-// Accepted forms of a sample that have `type` in `place`.
+// Forms of a sample that have `type` in `place`, accepted in the sample's generation.
 inline std::vector<Sample> forms(const Sample& sample, unsigned place, uint8_t type) {
   std::vector<Sample> found;
   for (const Sample& variant : variants(sample)) {
@@ -110,7 +131,8 @@ inline std::vector<Sample> forms(const Sample& sample, unsigned place, uint8_t t
       }
       if (!exist) continue;
       const Instruction i = with_type(variant.instruction, others | 1u << place, type);
-      if (accepted(i, variant.engine)) found.push_back({i, variant.engine, variant.generation});
+      if (accepted(i, variant.engine, sample.generation))
+        found.push_back({i, variant.engine, variant.generation});
     }
   }
   return found;

@@ -15,10 +15,6 @@ inline const char* why_not_compared(const Sample& sample) {
     return "needs two cores: CoreMeeting compares the values of u32 tiles, and no other type is "
            "executed";
   }
-  if (sample.generation > 2) {
-    return "the tests named here compare values, of some of the types; LaterSamples executes every "
-           "type on zeros and compares nothing";
-  }
   if (i.group() < 2) return "has no operand with a type";
   if (i.group() == 6) {
     return "moves by DMA: ComputeMachine.RandomComputePacketsGiveTheBytesOfAPlainInterpreter "
@@ -30,6 +26,18 @@ inline const char* why_not_compared(const Sample& sample) {
     case NEURON_OP_LOAD_TABLE:
     case NEURON_OP_CUSTOM_OPERATOR:
       return "has no operand with a type";
+    case NEURON_OP_LDWEIGHTS_MX:
+    case NEURON_OP_MATMUL_MX:
+      return "BlockScaled compares products of all pairs of formats";
+    case NEURON_OP_LDWEIGHTS_SPARSE:
+    case NEURON_OP_MATMUL_SPARSE:
+      return "Sparse compares products of every ratio and type";
+    case NEURON_OP_QUANTIZE_MX:
+      return "rounds to blocks: Quantize compares every format";
+    case NEURON_OP_RAND_SET_STATE:
+    case NEURON_OP_RAND_GET_STATE:
+      return "has one type: the tests named here compare its values";
+    case NEURON_OP_RAND2:
     case NEURON_OP_RNG:
     case NEURON_OP_DROPOUT:
     case NEURON_OP_SET_RNG_SEED:

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "driver/emulator/chip/chip.h"
+#include "driver/emulator/chip/chip_layout.h"
 #include "driver/emulator/chip/hbm.h"
 #include "driver/emulator/neuroncore/chip_factory.h"
 #include "driver/isa/instruction.h"
@@ -164,13 +165,20 @@ inline isa::Operand psum(unsigned parts, uint32_t base, unsigned dtype, int size
 
 class CoreMachine : public ::testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { create(2); }
+  // A new chip of the generation.
+  void create(unsigned generation) {
     chip::ChipConfig config;
+    config.pci_device = generation == 4   ? NEURON_PCI_DEVICE_TRN3
+                        : generation == 3 ? NEURON_PCI_DEVICE_TRN2
+                                          : NEURON_PCI_DEVICE_TRN1;
     config.hbm_bytes_each = 64u << 20;
     config.workers = 1;
     std::string error;
     chip_ = core::create_chip(config, host_, error);
     ASSERT_NE(chip_, nullptr) << error;
+    generation_ = generation;
+    window_ = generation == 2 ? NEURON_V2_CORE_WINDOW(0) : NEURON_V3_CORE_WINDOW(0);
   }
 
   // Puts a program into HBM and starts it with one burst per engine, as a driver would by DMA.
@@ -223,10 +231,10 @@ class CoreMachine : public ::testing::Test {
   // inline: the test runs the group itself.
   void set_core(uint64_t offset, uint32_t value) { chip_->write_register(offset, value, true); }
   uint32_t get(unsigned engine, uint32_t at) {
-    return core_register(NEURON_CORE_ENGINE(engine) + at);
+    return core_register(window_ + NEURON_CORE_ENGINE(engine) + at);
   }
   void set(unsigned engine, uint32_t at, uint32_t value) {
-    set_core(NEURON_CORE_ENGINE(engine) + at, value);
+    set_core(window_ + NEURON_CORE_ENGINE(engine) + at, value);
   }
   unsigned state(unsigned engine) { return get(engine, NEURON_ENG_STATUS) & 15; }
   uint32_t register_of(unsigned engine, unsigned number) {
@@ -234,14 +242,14 @@ class CoreMachine : public ::testing::Test {
   }
   unsigned fault(unsigned engine) { return get(engine, NEURON_ENG_EXC_CODE); }
   uint64_t time() {
-    const uint64_t low = core_register(NEURON_CORE_CONTROL + NEURON_CORE_TIME_LO);
-    return low | uint64_t{core_register(NEURON_CORE_CONTROL + NEURON_CORE_TIME_HI)} << 32;
+    const uint64_t low = core_register(window_ + NEURON_CORE_CONTROL + NEURON_CORE_TIME_LO);
+    return low | uint64_t{core_register(window_ + NEURON_CORE_CONTROL + NEURON_CORE_TIME_HI)} << 32;
   }
   uint32_t semaphore(unsigned index) {
-    return core_register(NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_READ + 4 * index);
+    return core_register(window_ + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_READ + 4 * index);
   }
   void increment(unsigned index, uint32_t by = 1) {
-    set_core(NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 4 * index, by);
+    set_core(window_ + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 4 * index, by);
   }
   neuron_completion_record record(unsigned engine) {
     neuron_completion_record r;
@@ -255,7 +263,9 @@ class CoreMachine : public ::testing::Test {
     return std::atomic_ref<unsigned>(record->sequence).load(std::memory_order_acquire);
   }
   void set_up_ring(unsigned slot, uint64_t address) {
-    const uint64_t queue = NEURON_V2_CORE_NOTIFICATION(0) + NEURON_NQ_BASE(slot);
+    const uint64_t queues =
+        generation_ == 2 ? NEURON_V2_CORE_NOTIFICATION(0) : NEURON_V3_CORE_NOTIFICATION(0);
+    const uint64_t queue = queues + NEURON_NQ_BASE(slot);
     set_core(queue + NEURON_NQ_ADDRESS_LO, static_cast<uint32_t>(address));
     set_core(queue + NEURON_NQ_ADDRESS_HI, static_cast<uint32_t>(address >> 32));
     set_core(queue + NEURON_NQ_SIZE, kRingBytes);
@@ -266,19 +276,25 @@ class CoreMachine : public ::testing::Test {
     return n;
   }
 
-  // Device address of an SBUF or PSUM byte of core 0, and values there.
-  static uint64_t sbuf_address(unsigned partition, uint32_t at) {
-    return NEURON_V2_BAR0_DEVICE_BASE + partition * NEURON_SBUF_PARTITION_STRIDE + at;
+  // Device address of an offset into the window of core 0, of an SBUF or PSUM byte of core 0, and
+  // values there.
+  uint64_t device_address(uint64_t offset) const {
+    return chip_->bus().layout().device_of(window_) + offset;
   }
-  static uint64_t semaphore_increment(unsigned index) {
-    return NEURON_V2_BAR0_DEVICE_BASE + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 4 * index;
+  uint64_t sbuf_address(unsigned partition, uint32_t at) const {
+    return device_address(partition * NEURON_SBUF_PARTITION_STRIDE + at);
+  }
+  uint64_t psum_address(unsigned partition, uint32_t at) const {
+    return device_address(NEURON_CORE_PSUM + partition * NEURON_PSUM_PARTITION_STRIDE + at);
+  }
+  uint64_t semaphore_increment(unsigned index) const {
+    return device_address(NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 4 * index);
   }
   float sbuf_float(unsigned partition, uint32_t at) {
     return as_float(sbuf_address(partition, at));
   }
   float psum_float(unsigned partition, uint32_t at) {
-    return as_float(NEURON_V2_BAR0_DEVICE_BASE + NEURON_CORE_PSUM +
-                    partition * NEURON_PSUM_PARTITION_STRIDE + at);
+    return as_float(psum_address(partition, at));
   }
   void set_sbuf(unsigned partition, uint32_t at, float value) {
     std::array<std::byte, 4> bytes;
@@ -305,9 +321,12 @@ class CoreMachine : public ::testing::Test {
   struct Ring {
     uint32_t count = 0;
   };
+  uint64_t udma(unsigned engine) const {
+    return generation_ == 2 ? NEURON_V2_UDMA(engine) : NEURON_V3_UDMA(engine);
+  }
   void set_up_queue(unsigned engine, unsigned queue) {
     for (const uint32_t half : {NEURON_UDMA_M2S, NEURON_UDMA_S2M}) {
-      const uint64_t q = NEURON_V2_UDMA(engine) + NEURON_UDMA_QUEUE(half, queue);
+      const uint64_t q = udma(engine) + NEURON_UDMA_QUEUE(half, queue);
       const uint64_t base = ring_address(engine, queue, half == NEURON_UDMA_S2M);
       set_core(q + NEURON_UDMAQ_BASE_LO, static_cast<uint32_t>(base));
       set_core(q + NEURON_UDMAQ_BASE_HI, 0);
@@ -315,7 +334,7 @@ class CoreMachine : public ::testing::Test {
       set_core(q + NEURON_UDMAQ_CFG, NEURON_UDMAQ_CFG_RUNNING);
     }
     for (const uint32_t half : {NEURON_UDMA_M2S, NEURON_UDMA_S2M}) {
-      set_core(NEURON_V2_UDMA(engine) + half + NEURON_UDMA_CHANGE_STATE, 1);
+      set_core(udma(engine) + half + NEURON_UDMA_CHANGE_STATE, 1);
     }
   }
   static uint64_t ring_address(unsigned engine, unsigned queue, bool s2m) {
@@ -332,6 +351,7 @@ class CoreMachine : public ::testing::Test {
     std::memcpy(memory(ring_address(engine, queue, false) + index * 16, 16), m2s, 16);
     std::memcpy(memory(ring_address(engine, queue, true) + index * 16, 16), s2m, 16);
   }
+  // Of generation 2; EveryGeneration has its own.
   static Instruction trigger(unsigned queue, uint16_t mask, unsigned count) {
     Instruction i = inst(NEURON_OP_DMA_TRIGGER);
     const uint64_t base = NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_UDMA(0);
@@ -350,7 +370,24 @@ class CoreMachine : public ::testing::Test {
 
   NoHostMemory host_;
   std::unique_ptr<chip::Chip> chip_;
+  unsigned generation_ = 2;
+  uint64_t window_ = 0;  // BAR0 offset of core 0
 };
+
+// For what every generation executes: INSTANTIATE_TEST_SUITE_P(Generations, SUITE, kGenerations).
+class EveryGeneration : public CoreMachine, public ::testing::WithParamInterface<unsigned> {
+ protected:
+  void SetUp() override { create(GetParam()); }
+  Instruction trigger(unsigned queue, uint16_t mask, unsigned count) const {
+    Instruction i = CoreMachine::trigger(queue, mask, count);
+    const uint64_t base = chip_->bus().layout().device_of(udma(0));
+    i.trigger.m2s = base + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, queue) + NEURON_UDMAQ_TAIL_INC;
+    i.trigger.s2m = base + NEURON_UDMA_QUEUE(NEURON_UDMA_S2M, queue) + NEURON_UDMAQ_TAIL_INC;
+    i.trigger.stride = generation_ == 2 ? NEURON_V2_UDMA_STRIDE : NEURON_V3_UDMA_STRIDE;
+    return i;
+  }
+};
+inline const auto kGenerations = ::testing::Values(2U, 3U, 4U);
 
 }  // namespace neuron::core
 

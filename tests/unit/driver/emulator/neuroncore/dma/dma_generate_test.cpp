@@ -14,7 +14,7 @@ constexpr unsigned kDone = 30;  // semaphore
 constexpr uint16_t kAll = 0xFFFF;
 constexpr uint32_t kFill = 0xFFFFFFFF;  // of SBUF that nobody has written
 
-class DmaGenerate : public CoreMachine {
+class DmaGenerate : public EveryGeneration {
  protected:
   // The rings of a queue, as a driver sets them up; ring_address() says where they lie.
   void prepare(unsigned queue, uint16_t mask) {
@@ -95,7 +95,9 @@ class DmaGenerate : public CoreMachine {
   }
 };
 
-TEST_F(DmaGenerate, MovesAMatrixIntoSbufAndEveryEngineOfTheMaskSignals) {
+INSTANTIATE_TEST_SUITE_P(Generations, DmaGenerate, kGenerations);
+
+TEST_P(DmaGenerate, MovesAMatrixIntoSbufAndEveryEngineOfTheMaskSignals) {
   prepare(3, kAll);
   number_words(kData, 128 * 128);
   finish({generate(kData, {{512, 1}, {128, 512}}, sbuf_address(0, 0x100),
@@ -116,7 +118,7 @@ TEST_F(DmaGenerate, MovesAMatrixIntoSbufAndEveryEngineOfTheMaskSignals) {
   EXPECT_EQ(descriptor(5, true, 8).address, semaphore_increment(kDone));
 }
 
-TEST_F(DmaGenerate, EnginesWithoutARowSignalAllTheSame) {
+TEST_P(DmaGenerate, EnginesWithoutARowSignalAllTheSame) {
   prepare(3, 0x00F1);
   number_words(kData, 4);
   finish({generate(kData, {{16, 1}}, kData + 0x1000, {{16, 1}}, 0x00F1), wait_for(5),
@@ -124,7 +126,7 @@ TEST_F(DmaGenerate, EnginesWithoutARowSignalAllTheSame) {
   EXPECT_EQ(std::memcmp(memory(kData, 16), memory(kData + 0x1000, 16), 16), 0);
 }
 
-TEST_F(DmaGenerate, FourDimensionsAndRowsCutDifferentlyOnBothSidesMeetElementByElement) {
+TEST_P(DmaGenerate, FourDimensionsAndRowsCutDifferentlyOnBothSidesMeetElementByElement) {
   prepare(3, 0x0003);
   constexpr uint32_t kElements = 3 * 4 * 5 * 2;
   for (uint32_t i = 0; i < 4096; ++i) values<uint16_t>(kData, 4096)[i] = static_cast<uint16_t>(i);
@@ -146,7 +148,7 @@ TEST_F(DmaGenerate, FourDimensionsAndRowsCutDifferentlyOnBothSidesMeetElementByE
   EXPECT_EQ(n, kElements);
 }
 
-TEST_F(DmaGenerate, RowsAbove64KibAreCutOnTheirEngine) {
+TEST_P(DmaGenerate, RowsAbove64KibAreCutOnTheirEngine) {
   prepare(3, 0x0001);
   constexpr uint32_t kBytes = 3 * 65536 + 100;
   number_words(kData, kBytes / 4);
@@ -157,7 +159,7 @@ TEST_F(DmaGenerate, RowsAbove64KibAreCutOnTheirEngine) {
   EXPECT_EQ(descriptor(0, false, 3).control & 0xFFFF, 100u);
 }
 
-TEST_F(DmaGenerate, AFullRingMakesItWaitInModelTimeAndIdsFollowTheWraps) {
+TEST_P(DmaGenerate, AFullRingMakesItWaitInModelTimeAndIdsFollowTheWraps) {
   prepare(3, 0x0001);
   constexpr uint32_t kRows = 1000;  // of a ring with 64 slots
   number_words(kData, kRows * 2);
@@ -174,7 +176,7 @@ TEST_F(DmaGenerate, AFullRingMakesItWaitInModelTimeAndIdsFollowTheWraps) {
   EXPECT_GT(time(), 1000 * 50'000u);
 }
 
-TEST_F(DmaGenerate, OneInstructionAfterTheOtherUsesTheSameRings) {
+TEST_P(DmaGenerate, OneInstructionAfterTheOtherUsesTheSameRings) {
   prepare(3, 0x0101);
   number_words(kData, 1024);
   Instruction copy =
@@ -187,7 +189,7 @@ TEST_F(DmaGenerate, OneInstructionAfterTheOtherUsesTheSameRings) {
   EXPECT_EQ(std::memcmp(memory(kData, 3840), memory(kData + 0x10000, 3840), 3840), 0);
 }
 
-TEST_F(DmaGenerate, RegistersMoveBothAddressesByBytesElementsAndPairsAndSetSizes) {
+TEST_P(DmaGenerate, RegistersMoveBothAddressesByBytesElementsAndPairsAndSetSizes) {
   prepare(3, 0x0001);
   number_words(kData, 4096);
   Instruction copy = generate(kData, {{4, 4}, {2, 64}}, kData + 0x10000, {{4, 4}, {2, 64}}, 0x0001,
@@ -205,7 +207,7 @@ TEST_F(DmaGenerate, RegistersMoveBothAddressesByBytesElementsAndPairsAndSetSizes
   }
 }
 
-TEST_F(DmaGenerate, ABindingThatTheInstructionDoesNotHaveIsIllegal) {
+TEST_P(DmaGenerate, ABindingThatTheInstructionDoesNotHaveIsIllegal) {
   prepare(3, 0x0001);
   Instruction copy = generate(kData, {{4, 1}}, kData + 64, {{4, 1}}, 0x0001);
   copy.bind[0] = {2, NEURON_BIND_BASE, 1, NEURON_BIND_REPLACE};
@@ -215,7 +217,7 @@ TEST_F(DmaGenerate, ABindingThatTheInstructionDoesNotHaveIsIllegal) {
 
 // --- bounds ---
 
-TEST_F(DmaGenerate, ARowBeyondTheLimitOfItsDynamicSideFaultsAndNothingIsWritten) {
+TEST_P(DmaGenerate, ARowBeyondTheLimitOfItsDynamicSideFaultsAndNothingIsWritten) {
   prepare(3, 0x0001);
   set_up_ring(NEURON_NQ_SLOT_ERROR, kErrors);
   number_words(kData, 64);
@@ -232,7 +234,7 @@ TEST_F(DmaGenerate, ARowBeyondTheLimitOfItsDynamicSideFaultsAndNothingIsWritten)
   EXPECT_EQ(notification(kErrors, 0).word >> NEURON_NW_CODE_SHIFT & 0xFF, NEURON_FAULT_DMA_OOB);
 }
 
-TEST_F(DmaGenerate, ARowBeyondTheLimitIsLeftWhenTheProgramSaysSo) {
+TEST_P(DmaGenerate, ARowBeyondTheLimitIsLeftWhenTheProgramSaysSo) {
   prepare(3, 0x0003);
   number_words(kData, 64);
   // Out of the core's memory: `to` is the dynamic side; a negative offset is outside too.
@@ -248,7 +250,7 @@ TEST_F(DmaGenerate, ARowBeyondTheLimitIsLeftWhenTheProgramSaysSo) {
 
 // --- rings that cannot be used ---
 
-TEST_F(DmaGenerate, AQueueThatNobodyHasSetUpIsAFaultOfTheInstruction) {
+TEST_P(DmaGenerate, AQueueThatNobodyHasSetUpIsAFaultOfTheInstruction) {
   prepare(3, 0x0001);
   set_up_ring(NEURON_NQ_SLOT_ERROR, kErrors);
   load_and_run(kPool,
@@ -258,10 +260,10 @@ TEST_F(DmaGenerate, AQueueThatNobodyHasSetUpIsAFaultOfTheInstruction) {
   EXPECT_EQ(notification(kErrors, 0).word >> NEURON_NW_CODE_SHIFT & 0xFF, NEURON_FAULT_DMA_RING);
 }
 
-TEST_F(DmaGenerate, AFullRingThatNobodyServesIsADeadlockThatNamesTheQueue) {
+TEST_P(DmaGenerate, AFullRingThatNobodyServesIsADeadlockThatNamesTheQueue) {
   prepare(3, 0x0001);
   // Paused by its owner: descriptors stay.
-  set_core(NEURON_V2_UDMA(0) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, 3) + NEURON_UDMAQ_CFG,
+  set_core(udma(0) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, 3) + NEURON_UDMAQ_CFG,
            NEURON_UDMAQ_CFG_RESET);
   load_and_run(kPool, {generate(kData, {{4, 1}, {100, 8}}, kData + 0x1000, {{4, 1}, {100, 8}}, 1),
                        inst(NEURON_OP_HALT)});
@@ -270,15 +272,15 @@ TEST_F(DmaGenerate, AFullRingThatNobodyServesIsADeadlockThatNamesTheQueue) {
             std::string::npos)
       << chip_->describe_core(0);
   // It goes on when the queue does.
-  set_core(NEURON_V2_UDMA(0) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, 3) + NEURON_UDMAQ_CFG,
+  set_core(udma(0) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, 3) + NEURON_UDMAQ_CFG,
            NEURON_UDMAQ_CFG_RUNNING);
   ASSERT_EQ(run(), chip::RunResult::kQuiescent);
   EXPECT_EQ(state(kPool), NEURON_STATE_HALTED) << chip_->describe_core(0);
 }
 
-TEST_F(DmaGenerate, ARestartedProgramBeginsItsInstructionAnew) {
+TEST_P(DmaGenerate, ARestartedProgramBeginsItsInstructionAnew) {
   prepare(3, 0x0001);
-  const uint64_t cfg = NEURON_V2_UDMA(0) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, 3) + NEURON_UDMAQ_CFG;
+  const uint64_t cfg = udma(0) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, 3) + NEURON_UDMAQ_CFG;
   set_core(cfg, NEURON_UDMAQ_CFG_RESET);
   const std::vector<Instruction> program = {
       generate(kData, {{4, 1}, {100, 8}}, kData + 0x1000, {{4, 1}, {100, 8}}, 1),
@@ -294,7 +296,7 @@ TEST_F(DmaGenerate, ARestartedProgramBeginsItsInstructionAnew) {
   EXPECT_EQ(semaphore(kDone), 1u);
 }
 
-TEST_F(DmaGenerate, AFaultOfAGeneratedDescriptorNamesTheInstruction) {
+TEST_P(DmaGenerate, AFaultOfAGeneratedDescriptorNamesTheInstruction) {
   prepare(3, 0x0001);
   load_and_run(kPool, {generate(kData, {{4, 1}}, 0x123400000000, {{4, 1}}, 1), wait_for(1),
                        inst(NEURON_OP_HALT)});
@@ -305,7 +307,7 @@ TEST_F(DmaGenerate, AFaultOfAGeneratedDescriptorNamesTheInstruction) {
 
 // --- compute ---
 
-TEST_F(DmaGenerate, CastsAndScalesAndAddsToTheDestination) {
+TEST_P(DmaGenerate, CastsAndScalesAndAddsToTheDestination) {
   prepare(3, 0x0003);
   for (int i = 0; i < 256; ++i) values<float>(kData, 256)[i] = static_cast<float>(i) / 4;
   Instruction cast = generate(kData, {{64, 4}, {4, 256}}, kData + 0x1000, {{64, 2}, {4, 128}}, 3);
@@ -324,7 +326,7 @@ TEST_F(DmaGenerate, CastsAndScalesAndAddsToTheDestination) {
   }
 }
 
-TEST_F(DmaGenerate, TransposesMatricesLargerThanABlock) {
+TEST_P(DmaGenerate, TransposesMatricesLargerThanABlock) {
   prepare(3, 0x0007);
   constexpr uint32_t kRows = 150, kColumns = 128;
   for (uint32_t i = 0; i < kRows * kColumns; ++i) {
@@ -342,7 +344,7 @@ TEST_F(DmaGenerate, TransposesMatricesLargerThanABlock) {
   }
 }
 
-TEST_F(DmaGenerate, ResultsAreRoundedAsTheInstructionSays) {
+TEST_P(DmaGenerate, ResultsAreRoundedAsTheInstructionSays) {
   prepare(3, 1);
   for (int i = 0; i < 512; ++i) values<float>(kData, 512)[i] = 1.0f + 1.0f / 256;  // half a step
   Instruction cast = generate(kData, {{512, 4}}, kData + 0x1000, {{512, 2}}, 1);
@@ -360,15 +362,14 @@ TEST_F(DmaGenerate, ResultsAreRoundedAsTheInstructionSays) {
   EXPECT_NEAR(static_cast<double>(ups()), 256, 60);
 }
 
-TEST_F(DmaGenerate, MoreRowsThanAnInstructionCanMakeAreRefusedBeforeAnyIsWritten) {
+TEST_P(DmaGenerate, MoreRowsThanAnInstructionCanMakeAreRefusedBeforeAnyIsWritten) {
   prepare(3, 1);
   load_and_run(kPool, {generate(kData, {{4, 1}, {70000, 8}}, kData, {{4, 1}, {70000, 8}}, 1),
                        inst(NEURON_OP_HALT)});
   EXPECT_EQ(fault(kPool), NEURON_FAULT_OPERAND_SHAPE);
-  EXPECT_EQ(
-      core_register(NEURON_V2_UDMA(0) + NEURON_UDMA_QUEUE(NEURON_UDMA_S2M, 3) + NEURON_UDMAQ_TAIL) &
-          NEURON_UDMA_INDEX_MASK,
-      0u);
+  EXPECT_EQ(core_register(udma(0) + NEURON_UDMA_QUEUE(NEURON_UDMA_S2M, 3) + NEURON_UDMAQ_TAIL) &
+                NEURON_UDMA_INDEX_MASK,
+            0u);
 }
 
 // --- gather and scatter ---
@@ -379,7 +380,9 @@ class DmaIndirect : public DmaGenerate {
   isa::Operand index(unsigned parts) { return sbuf(parts, kIndexAt, NEURON_DTYPE_U32, 1); }
 };
 
-TEST_F(DmaIndirect, GathersTheRowThatEachPartitionNames) {
+INSTANTIATE_TEST_SUITE_P(Generations, DmaIndirect, kGenerations);
+
+TEST_P(DmaIndirect, GathersTheRowThatEachPartitionNames) {
   prepare(3, kAll);
   number_words(kData, 1000 * 16);
   std::mt19937 random(3);
@@ -397,7 +400,7 @@ TEST_F(DmaIndirect, GathersTheRowThatEachPartitionNames) {
   }
 }
 
-TEST_F(DmaIndirect, ScattersAddsToRowsInMemory) {
+TEST_P(DmaIndirect, ScattersAddsToRowsInMemory) {
   prepare(3, kAll);
   auto* table = values<float>(kData, 64 * 4);
   std::iota(table, table + 64 * 4, 0.0f);
@@ -418,7 +421,7 @@ TEST_F(DmaIndirect, ScattersAddsToRowsInMemory) {
   }
 }
 
-TEST_F(DmaIndirect, AnIndexOutOfBoundsFaultsWithTheIndexFound) {
+TEST_P(DmaIndirect, AnIndexOutOfBoundsFaultsWithTheIndexFound) {
   prepare(3, 1);
   for (unsigned p = 0; p < 32; ++p) set_index(p, kIndexAt, p == 9 ? 100 : p);
   load_and_run(kPool, {indirect(NEURON_OP_DMA_GATHER, sbuf(32, 0, NEURON_DTYPE_F32, 4), index(32),
@@ -430,7 +433,7 @@ TEST_F(DmaIndirect, AnIndexOutOfBoundsFaultsWithTheIndexFound) {
   EXPECT_EQ(sbuf_word(0, 0), kFill);  // nothing of it has happened
 }
 
-TEST_F(DmaIndirect, AnIndexOutOfBoundsLeavesItsRowWhenTheProgramSaysSo) {
+TEST_P(DmaIndirect, AnIndexOutOfBoundsLeavesItsRowWhenTheProgramSaysSo) {
   prepare(3, 3);
   number_words(kData, 400);
   for (unsigned p = 0; p < 32; ++p) {
@@ -446,7 +449,7 @@ TEST_F(DmaIndirect, AnIndexOutOfBoundsLeavesItsRowWhenTheProgramSaysSo) {
   }
 }
 
-TEST_F(DmaIndirect, ATransposingGatherMakesRowsColumns) {
+TEST_P(DmaIndirect, ATransposingGatherMakesRowsColumns) {
   prepare(3, 0x0F);
   for (uint32_t i = 0; i < 500 * 96; ++i) {
     values<uint16_t>(kData, 500 * 96)[i] = static_cast<uint16_t>(i);
@@ -465,7 +468,7 @@ TEST_F(DmaIndirect, ATransposingGatherMakesRowsColumns) {
   }
 }
 
-TEST_F(DmaIndirect, ATransposingGatherLeavesColumnsOfIndicesThatAreOutOfBounds) {
+TEST_P(DmaIndirect, ATransposingGatherLeavesColumnsOfIndicesThatAreOutOfBounds) {
   prepare(3, 3);
   for (uint32_t i = 0; i < 10 * 32; ++i) values<uint16_t>(kData, 320)[i] = static_cast<uint16_t>(i);
   for (unsigned p = 0; p < 8; ++p) set_index(p, kIndexAt, p == 3 ? 10 : p);
@@ -484,7 +487,7 @@ TEST_F(DmaIndirect, ATransposingGatherLeavesColumnsOfIndicesThatAreOutOfBounds) 
   }
 }
 
-TEST_F(DmaIndirect, EqualRowsOfAScatterAreBothAdded) {
+TEST_P(DmaIndirect, EqualRowsOfAScatterAreBothAdded) {
   prepare(3, kAll);
   values<float>(kData, 1)[0] = 1;
   for (unsigned p = 0; p < 32; ++p) {
@@ -499,7 +502,7 @@ TEST_F(DmaIndirect, EqualRowsOfAScatterAreBothAdded) {
   EXPECT_EQ(values<float>(kData, 1)[0], 65.0f);
 }
 
-TEST_F(DmaIndirect, TheTableOfRowsMovesByARegister) {
+TEST_P(DmaIndirect, TheTableOfRowsMovesByARegister) {
   prepare(3, 1);
   number_words(kData, 400);
   for (unsigned p = 0; p < 32; ++p) set_index(p, kIndexAt, p);
@@ -510,7 +513,7 @@ TEST_F(DmaIndirect, TheTableOfRowsMovesByARegister) {
   for (unsigned p = 0; p < 32; ++p) EXPECT_EQ(sbuf_word(p, 0), (100 + p) * 7);
 }
 
-TEST_F(DmaGenerate, GeneratedTransfersTakeModelTimeThatDoesNotDependOnTheHost) {
+TEST_P(DmaGenerate, GeneratedTransfersTakeModelTimeThatDoesNotDependOnTheHost) {
   std::vector<uint64_t> times;
   for (int round = 0; round < 3; ++round) {
     prepare(3, kAll);

@@ -17,7 +17,7 @@ constexpr unsigned kBf16 = NEURON_DTYPE_BF16;
 constexpr unsigned kI32 = NEURON_DTYPE_I32;
 constexpr unsigned kSbuf = NEURON_SPACE_SBUF;
 
-class Compute : public CoreMachine {
+class Compute : public EveryGeneration {
  protected:
   void compute(unsigned engine, std::vector<Instruction> program) {
     program.push_back(inst(NEURON_OP_HALT));
@@ -48,7 +48,9 @@ class Compute : public CoreMachine {
   static isa::Scalar pointer(uint32_t at) { return {at, NEURON_SCALAR_POINTER, kF32, kSbuf, 0}; }
 };
 
-TEST_F(Compute, MultipliesIntoPsumAndAccumulates) {
+INSTANTIATE_TEST_SUITE_P(Generations, Compute, kGenerations);
+
+TEST_P(Compute, MultipliesIntoPsumAndAccumulates) {
   constexpr unsigned kK = 5;
   constexpr unsigned kM = 3;
   constexpr unsigned kN = 4;
@@ -75,7 +77,7 @@ TEST_F(Compute, MultipliesIntoPsumAndAccumulates) {
   }
 }
 
-TEST_F(Compute, KeepsTheShadowWeightsUntilTheSwap) {
+TEST_P(Compute, KeepsTheShadowWeightsUntilTheSwap) {
   fill(1, 2, 0, [](unsigned, unsigned i) { return i == 0 ? 3.0f : 5.0f; });
   Instruction first = inst(NEURON_OP_LDWEIGHTS);
   first.src0 = sbuf(1, 0, kF32, 1);
@@ -95,7 +97,7 @@ TEST_F(Compute, KeepsTheShadowWeightsUntilTheSwap) {
   EXPECT_EQ(psum_float(0, 8), 15.0f);
 }
 
-TEST_F(Compute, GathersMatricesFromStridedAndNestedPatterns) {
+TEST_P(Compute, GathersMatricesFromStridedAndNestedPatterns) {
   fill(2, 12, 0, [](unsigned p, unsigned i) { return static_cast<float>(i + 100 * p); });
   Instruction weights = inst(NEURON_OP_LDWEIGHTS);
   weights.src0 = tile(kSbuf, 0, 2, 0, kF32, {2, 2}, {3, 4});  // elements 0 3 4 7
@@ -115,7 +117,7 @@ TEST_F(Compute, GathersMatricesFromStridedAndNestedPatterns) {
   }
 }
 
-TEST_F(Compute, TransposesBits) {
+TEST_P(Compute, TransposesBits) {
   fill(3, 5, 0, [](unsigned p, unsigned i) { return static_cast<float>(10 * p + i); });
   compute(kPe, {unary(NEURON_OP_TRANSPOSE, psum(5, 0, kF32, 3), sbuf(3, 0, kF32, 5))});
   for (unsigned i = 0; i < 5; ++i) {
@@ -123,7 +125,7 @@ TEST_F(Compute, TransposesBits) {
   }
 }
 
-TEST_F(Compute, ActivatesWithScaleBiasAndSum) {
+TEST_P(Compute, ActivatesWithScaleBiasAndSum) {
   constexpr unsigned kN = 7;
   fill(4, kN, 0, [](unsigned p, unsigned i) { return 0.25f * i - 0.5f * p; });
   fill(4, 1, 512, [](unsigned p, unsigned) { return 0.125f * p; });
@@ -153,7 +155,7 @@ TEST_F(Compute, ActivatesWithScaleBiasAndSum) {
   }
 }
 
-TEST_F(Compute, AddsTensorsWithBroadcastAndRoundsIntoBf16) {
+TEST_P(Compute, AddsTensorsWithBroadcastAndRoundsIntoBf16) {
   fill(2, 6, 0, [](unsigned p, unsigned i) { return 1.0f + i + 100 * p; });
   fill(2, 2, 256, [](unsigned, unsigned i) { return i == 0 ? 0.5f : 0.001f; });
   // b repeats each of its two elements three times.
@@ -166,7 +168,7 @@ TEST_F(Compute, AddsTensorsWithBroadcastAndRoundsIntoBf16) {
   EXPECT_EQ(sbuf_float(1, 1024), 101.5f);
 }
 
-TEST_F(Compute, ChainsTwoScalarOperationsEitherWayRound) {
+TEST_P(Compute, ChainsTwoScalarOperationsEitherWayRound) {
   fill(2, 3, 0, [](unsigned p, unsigned i) { return static_cast<float>(i + 1 + 4 * p); });
   fill(2, 1, 64, [](unsigned p, unsigned) { return 10.0f + p; });
   Instruction i = unary(NEURON_OP_TENSOR_SCALAR, sbuf(2, 128, kF32, 3), sbuf(2, 0, kF32, 3));
@@ -180,7 +182,7 @@ TEST_F(Compute, ChainsTwoScalarOperationsEitherWayRound) {
   EXPECT_EQ(sbuf_float(1, 136), 3.0f * (11.0f - 7.0f));
 }
 
-TEST_F(Compute, ReducesTrailingDimensionsAndWholeRows) {
+TEST_P(Compute, ReducesTrailingDimensionsAndWholeRows) {
   fill(3, 12, 0, [](unsigned p, unsigned i) { return static_cast<float>((i * 7 + p) % 12); });
   Instruction rows = unary(NEURON_OP_TENSOR_REDUCE, sbuf(3, 256, kF32, 1), sbuf(3, 0, kF32, 12));
   rows.vector.reduce = NEURON_ALU_MAX;
@@ -200,14 +202,14 @@ TEST_F(Compute, ReducesTrailingDimensionsAndWholeRows) {
   }
 }
 
-TEST_F(Compute, OverlappingPatternsBehaveLikeAStream) {
+TEST_P(Compute, OverlappingPatternsBehaveLikeAStream) {
   fill(1, 5, 0, [](unsigned, unsigned i) { return static_cast<float>(i); });
   // Each element is read after the one before it was written: the first value runs through.
   compute(kDve, {unary(NEURON_OP_TENSOR_COPY, sbuf(1, 4, kF32, 4), sbuf(1, 0, kF32, 4))});
   for (unsigned i = 0; i < 5; ++i) EXPECT_EQ(sbuf_float(0, 4 * i), 0.0f) << i;
 }
 
-TEST_F(Compute, PoolIsExactOnIntegersWhereVectorRounds) {
+TEST_P(Compute, PoolIsExactOnIntegersWhereVectorRounds) {
   const float big = std::bit_cast<float>((1 << 24) + 1);
   const float one = std::bit_cast<float>(1);
   fill(1, 1, 0, [&](unsigned, unsigned) { return big; });
@@ -223,7 +225,7 @@ TEST_F(Compute, PoolIsExactOnIntegersWhereVectorRounds) {
   EXPECT_EQ(std::bit_cast<int>(sbuf_float(0, 68)), (1 << 24) + 2);
 }
 
-TEST_F(Compute, BitOperationsWorkOnRawIntegers) {
+TEST_P(Compute, BitOperationsWorkOnRawIntegers) {
   fill(1, 2, 0, [](unsigned, unsigned i) { return std::bit_cast<float>(i == 0 ? 0x0F0F00FF : 1); });
   Instruction shift = unary(NEURON_OP_TENSOR_SCALAR, sbuf(1, 64, kI32, 2), sbuf(1, 0, kI32, 2));
   shift.vector.op0 = NEURON_ALU_SHL;
@@ -235,7 +237,7 @@ TEST_F(Compute, BitOperationsWorkOnRawIntegers) {
   EXPECT_EQ(std::bit_cast<uint32_t>(sbuf_float(0, 68)), 0x1Fu);
 }
 
-TEST_F(Compute, IotaCountsOverPatternAndPartitions) {
+TEST_P(Compute, IotaCountsOverPatternAndPartitions) {
   Instruction i = inst(NEURON_OP_IOTA);
   i.dst = sbuf(3, 0, kI32, 4);
   i.pattern.size = {2, 2, 0, 0};
@@ -251,7 +253,7 @@ TEST_F(Compute, IotaCountsOverPatternAndPartitions) {
   }
 }
 
-TEST_F(Compute, RegistersMoveOperandsAndScalars) {
+TEST_P(Compute, RegistersMoveOperandsAndScalars) {
   fill(1, 8, 0, [](unsigned, unsigned i) { return static_cast<float>(i); });
   Instruction i = unary(NEURON_OP_TENSOR_SCALAR, sbuf(1, 256, kF32, 2), sbuf(1, 0, kF32, 2));
   i.vector.op0 = NEURON_ALU_MUL;
@@ -264,7 +266,7 @@ TEST_F(Compute, RegistersMoveOperandsAndScalars) {
   EXPECT_EQ(sbuf_float(0, 260), 3.0f);
 }
 
-TEST_F(Compute, LongRowsAreCutIntoPieces) {
+TEST_P(Compute, LongRowsAreCutIntoPieces) {
   constexpr unsigned kN = 20'000;
   Instruction set = inst(NEURON_OP_MEMSET);
   set.dst = sbuf(128, 0, kF32, kN);
@@ -279,7 +281,7 @@ TEST_F(Compute, LongRowsAreCutIntoPieces) {
   }
 }
 
-TEST_F(Compute, StochasticRoundingDependsOnTheSeedOnly) {
+TEST_P(Compute, StochasticRoundingDependsOnTheSeedOnly) {
   fill(1, 64, 0, [](unsigned, unsigned) { return 1.0f + 1.0f / 512; });  // half way in bf16
   Instruction copy = unary(NEURON_OP_TENSOR_COPY, sbuf(1, 512, kBf16, 64), sbuf(1, 0, kF32, 64));
   copy.rounding = 2;
@@ -301,7 +303,7 @@ TEST_F(Compute, StochasticRoundingDependsOnTheSeedOnly) {
 }
 
 // Times of the cost model, in ps; the tables of README.md.
-TEST_F(Compute, TakesTheTimeOfTheCostModel) {
+TEST_P(Compute, TakesTheTimeOfTheCostModel) {
   fill_sbuf(128, 2048);
   // Until the last result is visible; the halt behind it takes 64 cycles of 1.4 GHz meanwhile.
   const auto duration = [&](unsigned engine, const std::vector<Instruction>& program) {
@@ -329,7 +331,7 @@ TEST_F(Compute, TakesTheTimeOfTheCostModel) {
             32 * 2500 / 7 + 2 * (512 * 2500 / 7u) + 64 * 2500 / 7);
 }
 
-TEST_F(Compute, AnUpdateBehindAMultiplicationWaitsForItsResult) {
+TEST_P(Compute, AnUpdateBehindAMultiplicationWaitsForItsResult) {
   fill_sbuf(128, 4096);
   Instruction weights = inst(NEURON_OP_LDWEIGHTS);
   weights.src0 = sbuf(128, 0, kF32, 128);

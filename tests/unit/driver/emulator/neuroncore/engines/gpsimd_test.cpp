@@ -14,7 +14,7 @@ namespace {
 constexpr unsigned kPool = NEURON_ENGINE_POOL;
 constexpr uint32_t kIn = 0x1000, kOut = 0x4000, kIndex = 0x8000;
 
-class Gpsimd : public CoreMachine {
+class Gpsimd : public EveryGeneration {
  protected:
   template <class T>
   void put(unsigned partition, uint32_t at, const std::vector<T>& values) {
@@ -73,7 +73,9 @@ int32_t affine(const isa::Pattern& pattern, int64_t offset, int64_t partition, i
   return static_cast<int32_t>(value);
 }
 
-TEST_F(Gpsimd, IotaCountsInEveryTypeThatHoldsTheNumbers) {
+INSTANTIATE_TEST_SUITE_P(Generations, Gpsimd, kGenerations);
+
+TEST_P(Gpsimd, IotaCountsInEveryTypeThatHoldsTheNumbers) {
   const isa::Pattern pattern{{1, -5, 7, 0}, {3, 2, 2, 0}};
   const auto expect = [&](unsigned p, unsigned e) { return affine(pattern, 20, p, 3, e); };
   for (const unsigned dtype :
@@ -123,7 +125,7 @@ TEST_F(Gpsimd, IotaCountsInEveryTypeThatHoldsTheNumbers) {
   }
 }
 
-TEST_F(Gpsimd, IotaWrapsIn32BitsAndRoundsIntoF8) {
+TEST_P(Gpsimd, IotaWrapsIn32BitsAndRoundsIntoF8) {
   Instruction i = inst(NEURON_OP_IOTA);
   i.dst = sbuf(1, kOut, NEURON_DTYPE_I32, 2);
   i.pattern = {{1, 0, 0, 0}, {2, 0, 0, 0}};
@@ -136,7 +138,7 @@ TEST_F(Gpsimd, IotaWrapsIn32BitsAndRoundsIntoF8) {
   EXPECT_EQ(get_row<uint8_t>(0, kOut, 2), (std::vector<uint8_t>{0x58, 0x58}));
 }
 
-TEST_F(Gpsimd, AffineSelectKeepsWhereTheComparisonHoldsAndElseWritesTheConstant) {
+TEST_P(Gpsimd, AffineSelectKeepsWhereTheComparisonHoldsAndElseWritesTheConstant) {
   const isa::Pattern pattern{{-1, 0, 0, 0}, {10, 0, 0, 0}};
   struct Op {
     unsigned op;
@@ -170,7 +172,7 @@ TEST_F(Gpsimd, AffineSelectKeepsWhereTheComparisonHoldsAndElseWritesTheConstant)
   }
 }
 
-TEST_F(Gpsimd, AffineSelectConvertsBetweenTypesAndKeepsTheBitsOfEqualOnes) {
+TEST_P(Gpsimd, AffineSelectConvertsBetweenTypesAndKeepsTheBitsOfEqualOnes) {
   Instruction i = pool(NEURON_OP_AFFINE_SELECT, sbuf(1, kOut, NEURON_DTYPE_I32, 2),
                        sbuf(1, kIn, NEURON_DTYPE_I32, 2));
   i.pattern = {{1, 0, 0, 0}, {2, 0, 0, 0}};
@@ -185,7 +187,7 @@ TEST_F(Gpsimd, AffineSelectConvertsBetweenTypesAndKeepsTheBitsOfEqualOnes) {
   EXPECT_EQ(get_row<uint16_t>(0, kOut, 2), (std::vector<uint16_t>{to_bf16(256), to_bf16(2.5f)}));
 }
 
-TEST_F(Gpsimd, AffineSelectConvertsBetweenExponentBiases) {
+TEST_P(Gpsimd, AffineSelectConvertsBetweenExponentBiases) {
   Instruction i = pool(NEURON_OP_AFFINE_SELECT, sbuf(1, kOut, NEURON_DTYPE_F8E4, 2),
                        sbuf(1, kIn, NEURON_DTYPE_F8E4, 2));
   i.dst.bias = 8;
@@ -199,7 +201,7 @@ TEST_F(Gpsimd, AffineSelectConvertsBetweenExponentBiases) {
 
 // --- partition_reduce ---
 
-TEST_F(Gpsimd, PartitionReduceIntoItsOwnSourceReadsWhatItHasWritten) {
+TEST_P(Gpsimd, PartitionReduceIntoItsOwnSourceReadsWhatItHasWritten) {
   put<float>(0, kIn, {1, 0, 0, 0, 0});
   put<float>(1, kIn, {1, 2, 3, 4, 0});
   Instruction i = pool(NEURON_OP_PARTITION_REDUCE, sbuf(1, kIn + 4, NEURON_DTYPE_F32, 4),
@@ -209,7 +211,7 @@ TEST_F(Gpsimd, PartitionReduceIntoItsOwnSourceReadsWhatItHasWritten) {
   EXPECT_EQ(get_row<float>(0, kIn, 5), (std::vector<float>{1, 2, 4, 7, 11}));
 }
 
-TEST_F(Gpsimd, PartitionReduceAddsAveragesAndFindsTheLargestOfAllPartitions) {
+TEST_P(Gpsimd, PartitionReduceAddsAveragesAndFindsTheLargestOfAllPartitions) {
   std::vector<float> sum(6, 0), largest(6, -HUGE_VALF);
   for (unsigned p = 0; p < 100; ++p) {
     std::vector<float> row(6);
@@ -233,7 +235,7 @@ TEST_F(Gpsimd, PartitionReduceAddsAveragesAndFindsTheLargestOfAllPartitions) {
   for (unsigned e = 0; e < 6; ++e) EXPECT_EQ(get_row<float>(0, kOut, 6)[e], sum[e] / 100.0f);
 }
 
-TEST_F(Gpsimd, PartitionReduceIsExactForIntegersAndWorksOnBits) {
+TEST_P(Gpsimd, PartitionReduceIsExactForIntegersAndWorksOnBits) {
   std::vector<uint32_t> all_and(3, ~0u), all_or(3, 0), sum(3, 0);
   std::vector<int32_t> largest(3, INT32_MIN);
   for (unsigned p = 0; p < 32; ++p) {
@@ -265,7 +267,7 @@ TEST_F(Gpsimd, PartitionReduceIsExactForIntegersAndWorksOnBits) {
 
 // --- gathers ---
 
-TEST_F(Gpsimd, LocalGatherFlattensTheIndicesOf16PartitionsColumnByColumn) {
+TEST_P(Gpsimd, LocalGatherFlattensTheIndicesOf16PartitionsColumnByColumn) {
   constexpr unsigned kParts = 32, kColumns = 5, kValid = 70, kWidth = 40;
   for (const unsigned log2 : {0u, 2u}) {
     const unsigned run = 1u << log2;
@@ -297,7 +299,7 @@ TEST_F(Gpsimd, LocalGatherFlattensTheIndicesOf16PartitionsColumnByColumn) {
   }
 }
 
-TEST_F(Gpsimd, LocalGatherFaultsWithTheIndexThatIsOutOfBoundsAndWritesNothing) {
+TEST_P(Gpsimd, LocalGatherFaultsWithTheIndexThatIsOutOfBoundsAndWritesNothing) {
   for (unsigned p = 0; p < 32; ++p) {
     put(p, kIn, std::vector<uint16_t>(8, 1));
     put<uint16_t>(p, kIndex, {0, static_cast<uint16_t>(p == 20 ? 5 : 4)});
@@ -312,7 +314,7 @@ TEST_F(Gpsimd, LocalGatherFaultsWithTheIndexThatIsOutOfBoundsAndWritesNothing) {
   EXPECT_EQ(get_row<uint16_t>(0, kOut, 1)[0], 9);
 }
 
-TEST_F(Gpsimd, NGatherPicksElementsOfItsOwnPartition) {
+TEST_P(Gpsimd, NGatherPicksElementsOfItsOwnPartition) {
   for (unsigned p = 0; p < 128; ++p) {
     std::vector<float> row(50);
     std::vector<uint32_t> index(30);
@@ -332,7 +334,7 @@ TEST_F(Gpsimd, NGatherPicksElementsOfItsOwnPartition) {
   }
 }
 
-TEST_F(Gpsimd, NGatherFaultsWithTheIndexFoundAndItsPlace) {
+TEST_P(Gpsimd, NGatherFaultsWithTheIndexFoundAndItsPlace) {
   put(0, kIn, std::vector<float>(50, 1));
   put<uint32_t>(0, kIndex, {3, 50});
   EXPECT_EQ(faulted(pool(NEURON_OP_N_GATHER, sbuf(1, kOut, NEURON_DTYPE_F32, 2),
@@ -342,7 +344,7 @@ TEST_F(Gpsimd, NGatherFaultsWithTheIndexFoundAndItsPlace) {
   EXPECT_EQ(get(kPool, NEURON_ENG_EXC_ADDR_LO), kIndex + 4);
 }
 
-TEST_F(Gpsimd, SequenceBoundsGivesEachElementTheStartAndEndOfItsSegment) {
+TEST_P(Gpsimd, SequenceBoundsGivesEachElementTheStartAndEndOfItsSegment) {
   const std::vector<int32_t> segments = {0, 1, 1, 2, 2, 2, 0, 3, 3, 1};
   const std::vector<int32_t> starts = {10, 1, 1, 3, 3, 3, 10, 7, 7, 9};
   const std::vector<int32_t> ends = {-1, 3, 3, 6, 6, 6, -1, 9, 9, 10};
@@ -360,7 +362,7 @@ TEST_F(Gpsimd, SequenceBoundsGivesEachElementTheStartAndEndOfItsSegment) {
   EXPECT_EQ(get_row<float>(0, kOut + 40, 10), std::vector<float>(ends.begin(), ends.end()));
 }
 
-TEST_F(Gpsimd, SequenceBoundsStartsASegmentWhereANumberComesAgainAndAtEveryNan) {
+TEST_P(Gpsimd, SequenceBoundsStartsASegmentWhereANumberComesAgainAndAtEveryNan) {
   const float nan = std::nanf("");
   put<float>(0, kIn, {5, -0.0f, 5, 5, nan, nan});
   execute(pool(NEURON_OP_SEQUENCE_BOUNDS,
@@ -372,7 +374,7 @@ TEST_F(Gpsimd, SequenceBoundsStartsASegmentWhereANumberComesAgainAndAtEveryNan) 
 
 // --- topk ---
 
-TEST_F(Gpsimd, TopkFindsTheLargestOfASequenceAcross16PartitionsAscending) {
+TEST_P(Gpsimd, TopkFindsTheLargestOfASequenceAcross16PartitionsAscending) {
   constexpr unsigned kN = 1003, kK = 37;
   constexpr int kColumns = 63, kResults = 3;
   for (const unsigned places_type : {NEURON_DTYPE_U16, NEURON_DTYPE_U32}) {
@@ -416,7 +418,7 @@ TEST_F(Gpsimd, TopkFindsTheLargestOfASequenceAcross16PartitionsAscending) {
   }
 }
 
-TEST_F(Gpsimd, TopkPrefersTheFirstOfEqualsAndPutsNanOnTop) {
+TEST_P(Gpsimd, TopkPrefersTheFirstOfEqualsAndPutsNanOnTop) {
   for (unsigned p = 0; p < 16; ++p) {
     put<uint16_t>(p, kIn, {to_bf16(p == 3 ? 2.0f : 1.0f)});
     put<uint16_t>(p, kOut, {0x1234});
@@ -435,7 +437,7 @@ TEST_F(Gpsimd, TopkPrefersTheFirstOfEqualsAndPutsNanOnTop) {
 
 // --- custom operators ---
 
-TEST_F(Gpsimd, CustomOperatorsDoWhatTheirRegistrySays) {
+TEST_P(Gpsimd, CustomOperatorsDoWhatTheirRegistrySays) {
   for (unsigned p = 0; p < 3; ++p) {
     put<float>(p, kIn, {3.5f, -1, 2, static_cast<float>(p), 2});
   }
@@ -455,7 +457,7 @@ TEST_F(Gpsimd, CustomOperatorsDoWhatTheirRegistrySays) {
   EXPECT_EQ(get_row<int32_t>(0, kOut, 4), (std::vector<int32_t>{1, 0, 2, 1}));
 }
 
-TEST_F(Gpsimd, ACustomOperatorThatIsNotRegisteredFaultsWithItsNumber) {
+TEST_P(Gpsimd, ACustomOperatorThatIsNotRegisteredFaultsWithItsNumber) {
   put<float>(0, kIn, {1});
   Instruction i =
       pool(NEURON_OP_CUSTOM, sbuf(1, kOut, NEURON_DTYPE_F32, 1), sbuf(1, kIn, NEURON_DTYPE_F32, 1));

@@ -105,7 +105,7 @@ TEST(ActivationTable, RefusesEveryMalformedWordAndKeepsTheOldSet) {
   EXPECT_EQ(table.accept(4, std::vector<uint32_t>{}), 0u);
 }
 
-class TableLoad : public CoreMachine {
+class TableLoad : public EveryGeneration {
  protected:
   Instruction load_table(uint64_t address, unsigned set) {
     Instruction i = inst(NEURON_OP_LOAD_TABLE);
@@ -131,7 +131,9 @@ class TableLoad : public CoreMachine {
   }
 };
 
-TEST_F(TableLoad, MakesFunctionsOfDeviceMemoryAvailable) {
+INSTANTIATE_TEST_SUITE_P(Generations, TableLoad, kGenerations);
+
+TEST_P(TableLoad, MakesFunctionsOfDeviceMemoryAvailable) {
   place_image(kData, hard_sigmoid());
   fill_input();
   Instruction scaled = apply(130, 7);
@@ -143,20 +145,20 @@ TEST_F(TableLoad, MakesFunctionsOfDeviceMemoryAvailable) {
   EXPECT_EQ(sbuf_float(1, 72), 1.0f);
 }
 
-TEST_F(TableLoad, RefusesFunctionsOfASetThatIsNotLoaded) {
+TEST_P(TableLoad, RefusesFunctionsOfASetThatIsNotLoaded) {
   place_image(kData, hard_sigmoid());
   fill_input();
   load_and_run(kAct, {load_table(kData, 7), apply(130, 8), inst(NEURON_OP_HALT)});
   EXPECT_EQ(fault(kAct), NEURON_FAULT_OP_NOT_ALLOWED);
 }
 
-TEST_F(TableLoad, RefusesAnImageThatIsNoTableAndAddressesThatAreNotMapped) {
+TEST_P(TableLoad, RefusesAnImageThatIsNoTableAndAddressesThatAreNotMapped) {
   place_image(kData, {1, 2, 3, 4});
   load_and_run(kAct, {load_table(kData, 7), inst(NEURON_OP_HALT)});
   EXPECT_EQ(fault(kAct), NEURON_FAULT_ILLEGAL_FIELD);
 }
 
-TEST_F(TableLoad, FaultsOnTheBusWhereNoMemoryAnswers) {
+TEST_P(TableLoad, FaultsOnTheBusWhereNoMemoryAnswers) {
   load_and_run(kAct, {load_table(0x7000'0000'0000, 7), inst(NEURON_OP_HALT)});
   EXPECT_EQ(fault(kAct), NEURON_FAULT_BUS);
 }

@@ -3,6 +3,7 @@
 // fp32 (in int32 where it works on bits), rounded once to the type of its result. The numbers are
 // small, so every type has them; formats and rounding are worked out by small_values.h.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <vector>
 
@@ -19,13 +20,11 @@ using samples::Sample;
 
 constexpr unsigned kShown[] = {0, 1, 15, 31};  // partitions whose results are compared
 
-class TypeValues : public CoreMachine {
+class TypeValues : public EveryGeneration {
  protected:
-  static uint64_t address_of(const isa::Operand& operand, unsigned partition) {
-    return operand.space == NEURON_SPACE_PSUM
-               ? NEURON_V2_BAR0_DEVICE_BASE + NEURON_CORE_PSUM +
-                     partition * NEURON_PSUM_PARTITION_STRIDE + operand.base
-               : sbuf_address(partition, operand.base);
+  uint64_t address_of(const isa::Operand& operand, unsigned partition) const {
+    return operand.space == NEURON_SPACE_PSUM ? psum_address(partition, operand.base)
+                                              : sbuf_address(partition, operand.base);
   }
   void put(uint64_t address, const std::vector<std::byte>& bytes) {
     ASSERT_TRUE(chip_->bus().write(address, bytes, {}));
@@ -105,7 +104,7 @@ class TypeValues : public CoreMachine {
                                       const std::vector<double>& exact) {
     for (size_t n = 0; n < found.size(); ++n) {
       const double expected = samples::rounded_to(form.instruction.dst.dtype, exact[n]);
-      if (found[n] == expected) continue;
+      if (found[n] == expected || (std::isnan(found[n]) && std::isnan(expected))) continue;
       return "element " + std::to_string(n) + ": found " + std::to_string(found[n]) +
              ", expected " + std::to_string(expected) + " for " + std::to_string(exact[n]);
     }
@@ -119,7 +118,9 @@ class TypeValues : public CoreMachine {
       for (const unsigned places : {3u, 2u, 1u, 7u}) {
         const Instruction i = samples::with_type(sample.instruction, places, type);
         const bool has = (places & 1) == 0 || i.dst.present();
-        if (has && samples::accepted(i, sample.engine)) return {i, sample.engine};
+        if (has && samples::accepted(i, sample.engine, sample.generation)) {
+          return {i, sample.engine, sample.generation};
+        }
       }
     }
     return wide;
@@ -134,16 +135,18 @@ class TypeValues : public CoreMachine {
   std::vector<double> known_;
 };
 
-TEST_F(TypeValues, OfEveryInstructionAreThoseOfFp32RoundedOnce) {
+INSTANTIATE_TEST_SUITE_P(Generations, TypeValues, kGenerations);
+
+TEST_P(TypeValues, OfEveryInstructionAreThoseOfFp32RoundedOnce) {
   fill_sbuf(128, 0x8000);
   for (unsigned p = 0; p < 128; ++p) {
     put(address_of(psum(128, 0, NEURON_DTYPE_F32, 1), p), std::vector<std::byte>(8192));
   }
   unsigned compared = 0;
-  for (const Sample& sample : samples::samples()) {
+  for (const Sample& sample : samples::samples_of(GetParam())) {
     if (samples::why_not_compared(sample) != nullptr) continue;
     for (unsigned place = 0; place < samples::kPlaces; ++place) {
-      for (const uint8_t type : samples::kTypes) {
+      for (const uint8_t type : samples::types_of(GetParam())) {
         for (Sample form : samples::forms(sample, place, type)) {
           // The form in wide types: what differs in its operation stays.
           Sample wide = widest(form);
