@@ -346,11 +346,8 @@ TEST_F(ProfileProgram, ThePageShowsTheTimelineInABrowserWithoutANetwork) {
   EXPECT_EQ(folder_.read("profile.html").find("http"), std::string::npos);
   serve_test::Browser browser("file://" + folder_.path("profile.html"));
   ASSERT_TRUE(browser.valid()) << browser.log();
-  json::value painted;
-  for (int n = 0; n < 100 && painted != "yes"; ++n) {
-    painted = browser.evaluate("document.documentElement.dataset.painted || ''");
-  }
-  ASSERT_EQ(painted, "yes") << browser.log();
+  ASSERT_TRUE(browser.wait_for("document.documentElement.dataset.painted === 'yes'"))
+      << browser.log();
   EXPECT_THAT(
       std::string(
           browser.evaluate("document.querySelector('.bottleneck').textContent").as_string()),

@@ -35,7 +35,8 @@ CASE("copies work until the chip goes, and the first one after that fails in tim
   int error = 0;
   double last = 0;
   int copies = 0;
-  for (; error == 0 && since(start) < 40; ++copies) {
+  // The chip goes after a number of accesses, which a debug kernel on a busy host makes slowly.
+  for (; error == 0 && since(start) < 120; ++copies) {
     const auto before = Clock::now();
     error = device.copy_in(memory.handle(), bytes.data(), bytes.size());
     last = since(before);
