@@ -114,8 +114,7 @@ TEST_F(TwoCores, AGroupingLetsRanksOfOneInstanceBePlannedAsThoseOfSeveral) {
     setenv("CCOM_GROUPING", grouping, 1);
     const ccom_device_program_t* program = nullptr;
     error = {};
-    const ccom_result_t result =
-        ccom_device_compile(&stream_, &program, error.data(), error.size());
+    const auto result = ccom_device_compile(&stream_, &program, error.data(), error.size());
     unsetenv("CCOM_GROUPING");
     unsetenv("CCOM_ALGORITHM");
     std::string plan;

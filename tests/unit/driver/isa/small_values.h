@@ -48,6 +48,14 @@ inline NumberFormat format_of(uint8_t type) {
       return {1, false, true, 5, 2, 15};
     case NEURON_DTYPE_F8E4FN:
       return {1, false, true, 4, 3, 7};
+    // Scales and codes of blocks, which instructions on single elements only move, as bits.
+    case NEURON_DTYPE_E8M0:
+      return {1, true, false, 0, 0, 0};
+    case NEURON_DTYPE_F4X4:
+      return {2, true, false, 0, 0, 0};
+    case NEURON_DTYPE_F8E5X4:
+    case NEURON_DTYPE_F8E4FNX4:
+      return {4, true, false, 0, 0, 0};
     case NEURON_DTYPE_TF32:
       return {4, false, true, 8, 10, 127};
     default:  // F32, F32R

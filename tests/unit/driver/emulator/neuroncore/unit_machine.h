@@ -138,6 +138,12 @@ class UnitMachine : public ::testing::Test {
   std::string refusal_;
 };
 
+// For what several generations execute: INSTANTIATE_TEST_SUITE_P(Generations, SUITE, ...).
+class UnitOfAGeneration : public UnitMachine, public ::testing::WithParamInterface<unsigned> {
+ protected:
+  UnitOfAGeneration() { limits_ = isa::limits_of(GetParam()); }
+};
+
 }  // namespace neuron::core
 
 #endif

@@ -19,10 +19,8 @@ constexpr Ratio kRatios[] = {{NEURON_SPARSE_4_OF_16, 4, 16}, {NEURON_SPARSE_4_OF
                              {NEURON_SPARSE_2_OF_4, 2, 4},   {NEURON_SPARSE_1_OF_4, 1, 4},
                              {NEURON_SPARSE_1_OF_2, 1, 2}};
 
-class Sparse : public UnitMachine {
+class Sparse : public UnitOfAGeneration {
  protected:
-  Sparse() { limits_ = isa::limits_of(3); }
-
   Instruction load(const Ratio& r, isa::Operand w, isa::Operand positions) {
     Instruction i = make(NEURON_OP_LDWEIGHTS_SPARSE, {}, w, positions);
     i.pe.mode = static_cast<uint8_t>(r.mode);
@@ -36,7 +34,9 @@ class Sparse : public UnitMachine {
   }
 };
 
-TEST_F(Sparse, ProductsOfEveryRatioAndTypeAreThoseOfTheDenseMatrix) {
+INSTANTIATE_TEST_SUITE_P(Generations, Sparse, ::testing::Values(3U, 4U));
+
+TEST_P(Sparse, ProductsOfEveryRatioAndTypeAreThoseOfTheDenseMatrix) {
   std::mt19937 random(17);
   constexpr unsigned kM = 32, kN = 45;
   for (const Ratio& r : kRatios) {
@@ -96,7 +96,7 @@ TEST_F(Sparse, ProductsOfEveryRatioAndTypeAreThoseOfTheDenseMatrix) {
   }
 }
 
-TEST_F(Sparse, RefusesPositionsThatAreNoneOrTwice) {
+TEST_P(Sparse, RefusesPositionsThatAreNoneOrTwice) {
   for (const Ratio& r : kRatios) {
     const isa::Operand w = sbuf(32, 0, NEURON_DTYPE_BF16, 4);
     const isa::Operand positions = sbuf(32, 0x1000, NEURON_DTYPE_U16, 1);
@@ -129,7 +129,7 @@ TEST_F(Sparse, RefusesPositionsThatAreNoneOrTwice) {
   }
 }
 
-TEST_F(Sparse, RefusesShapesAndModesThatDoNotFit) {
+TEST_P(Sparse, RefusesShapesAndModesThatDoNotFit) {
   const isa::Operand dst = psum(32, 0, NEURON_DTYPE_F32, 16);
   Instruction moving =
       product(kRatios[2], dst, tile(NEURON_SPACE_SBUF, 0, 32, 0, NEURON_DTYPE_BF16, {16, 4}));

@@ -13,7 +13,7 @@ constexpr unsigned kF32 = NEURON_DTYPE_F32;
 constexpr unsigned kU32 = NEURON_DTYPE_U32;
 constexpr uint32_t kSeed = 0x20000;
 
-class VectorRandom : public UnitMachine {
+class VectorRandom : public UnitOfAGeneration {
  protected:
   void seed(uint32_t value) {
     put_raw<uint32_t>(sbuf(1, kSeed, kU32, 1), 0, {value});
@@ -39,7 +39,9 @@ class VectorRandom : public UnitMachine {
   }
 };
 
-TEST_F(VectorRandom, RepeatsAfterTheSameSeedAndDiffersOtherwise) {
+INSTANTIATE_TEST_SUITE_P(Generations, VectorRandom, kGenerations);
+
+TEST_P(VectorRandom, RepeatsAfterTheSameSeedAndDiffersOtherwise) {
   seed(7);
   const auto first = words();
   const auto second = words();
@@ -53,7 +55,7 @@ TEST_F(VectorRandom, RepeatsAfterTheSameSeedAndDiffersOtherwise) {
   EXPECT_NE(words(1), first) << "partitions must not share a stream";
 }
 
-TEST_F(VectorRandom, DoesNotDependOnHowTheElementsAreCut) {
+TEST_P(VectorRandom, DoesNotDependOnHowTheElementsAreCut) {
   seed(7);
   const auto whole = words(3, 32);
   seed(7);
@@ -63,7 +65,7 @@ TEST_F(VectorRandom, DoesNotDependOnHowTheElementsAreCut) {
   EXPECT_EQ(halves, whole);
 }
 
-TEST_F(VectorRandom, WritesTheLowBitsOfTheWord) {
+TEST_P(VectorRandom, WritesTheLowBitsOfTheWord) {
   seed(7);
   const auto whole = words(0, 8);
   for (const unsigned type : {NEURON_DTYPE_U8, NEURON_DTYPE_I16}) {
@@ -80,7 +82,7 @@ TEST_F(VectorRandom, WritesTheLowBitsOfTheWord) {
   }
 }
 
-TEST_F(VectorRandom, TakesTheSeedRegisterUntilASeedIsSet) {
+TEST_P(VectorRandom, TakesTheSeedRegisterUntilASeedIsSet) {
   seed_ = 5;
   const auto first = words();
   dve_.random_numbers = {};
@@ -88,7 +90,7 @@ TEST_F(VectorRandom, TakesTheSeedRegisterUntilASeedIsSet) {
   EXPECT_NE(words(), first);
 }
 
-TEST_F(VectorRandom, DropsTheStatedShareOfElements) {
+TEST_P(VectorRandom, DropsTheStatedShareOfElements) {
   const auto a = sbuf(128, 0, kF32, 400);
   fill(a, [](unsigned, unsigned) { return 2.0f; });
   for (const float p : {0.1f, 0.5f, 0.9f}) {
@@ -98,7 +100,7 @@ TEST_F(VectorRandom, DropsTheStatedShareOfElements) {
   }
 }
 
-TEST_F(VectorRandom, KeepsInsteadOfDroppingWhenInverted) {
+TEST_P(VectorRandom, KeepsInsteadOfDroppingWhenInverted) {
   const auto a = sbuf(128, 0, kF32, 400);
   fill(a, [](unsigned, unsigned) { return 2.0f; });
   Instruction i = drop(kF32, 400, 0.9f);
@@ -107,7 +109,7 @@ TEST_F(VectorRandom, KeepsInsteadOfDroppingWhenInverted) {
   EXPECT_NEAR(zeros(sbuf(128, 0x8000, kF32, 400)), 0.1, 0.007);
 }
 
-TEST_F(VectorRandom, DropsNothingAtZeroAndEverythingAtOne) {
+TEST_P(VectorRandom, DropsNothingAtZeroAndEverythingAtOne) {
   for (const unsigned type : {NEURON_DTYPE_BF16, NEURON_DTYPE_F8E4, NEURON_DTYPE_I8}) {
     fill(sbuf(128, 0, type, 100), [](unsigned, unsigned) { return 3.0f; });
     dve(drop(type, 100, 0.0f));
@@ -118,7 +120,7 @@ TEST_F(VectorRandom, DropsNothingAtZeroAndEverythingAtOne) {
   }
 }
 
-TEST_F(VectorRandom, TakesAProbabilityPerPartition) {
+TEST_P(VectorRandom, TakesAProbabilityPerPartition) {
   fill(sbuf(128, 0, kF32, 10), [](unsigned, unsigned) { return 2.0f; });
   fill(sbuf(128, 0x10000, kF32, 1), [](unsigned p, unsigned) { return p == 5 ? 1.0f : 0.0f; });
   Instruction i = drop(kF32, 10, 0);
@@ -128,7 +130,7 @@ TEST_F(VectorRandom, TakesAProbabilityPerPartition) {
   EXPECT_EQ(get(i.dst, 6), std::vector<float>(10, 2.0f));
 }
 
-TEST_F(VectorRandom, IsNotDisturbedByStochasticRounding) {
+TEST_P(VectorRandom, IsNotDisturbedByStochasticRounding) {
   seed(7);
   const auto first = words();
   seed(7);

@@ -27,10 +27,15 @@ Instruction sendrecv(isa::Operand dst, isa::Operand src, unsigned semaphore = kP
   return i;
 }
 
-class CoreMeeting : public PairMachine {};
+class CoreMeeting : public PairMachine, public ::testing::WithParamInterface<unsigned> {
+ protected:
+  void SetUp() override { create(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Generations, CoreMeeting, ::testing::Values(3U, 4U));
 
 // Each core leaves a word in HBM, which both share, and reads the other's behind the barrier.
-TEST_F(CoreMeeting, ABarrierPutsWhatBothDidBeforeItAheadOfWhatBothDoBehindIt) {
+TEST_P(CoreMeeting, ABarrierPutsWhatBothDidBeforeItAheadOfWhatBothDoBehindIt) {
   for (unsigned round = 0; round < 100; ++round) {
     for (unsigned core = 0; core < 2; ++core) {
       const uint32_t value = 1000 * round + core;
@@ -52,7 +57,7 @@ TEST_F(CoreMeeting, ABarrierPutsWhatBothDidBeforeItAheadOfWhatBothDoBehindIt) {
   }
 }
 
-TEST_F(CoreMeeting, BothGoOnAtTheTimeOfTheLaterOneWhateverTheHostDoes) {
+TEST_P(CoreMeeting, BothGoOnAtTheTimeOfTheLaterOneWhateverTheHostDoes) {
   std::vector<std::array<uint64_t, 2>> ends;
   for (unsigned round = 0; round < 20; ++round) {
     set_core(NEURON_V3_CORE_WINDOW(0) + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND,
@@ -72,7 +77,7 @@ TEST_F(CoreMeeting, BothGoOnAtTheTimeOfTheLaterOneWhateverTheHostDoes) {
   EXPECT_LT(ends[0][0], 54'000'000U);
 }
 
-TEST_F(CoreMeeting, SendrecvSwapsTilesAndManyInARowStayApart) {
+TEST_P(CoreMeeting, SendrecvSwapsTilesAndManyInARowStayApart) {
   constexpr unsigned kRounds = 12, kN = 64;
   for (const unsigned parts : {128u, 32u}) {
     for (unsigned core = 0; core < 2; ++core) {
@@ -105,7 +110,7 @@ TEST_F(CoreMeeting, SendrecvSwapsTilesAndManyInARowStayApart) {
 }
 
 // In place: the tile is on its way before the other one's arrives.
-TEST_F(CoreMeeting, SendrecvMayReceiveIntoTheTileThatItSends) {
+TEST_P(CoreMeeting, SendrecvMayReceiveIntoTheTileThatItSends) {
   for (unsigned core = 0; core < 2; ++core) {
     for (unsigned p = 0; p < 32; ++p) put_row(core, p, 0, {core * 100 + p});
     start(core, kPool,
@@ -119,7 +124,7 @@ TEST_F(CoreMeeting, SendrecvMayReceiveIntoTheTileThatItSends) {
   }
 }
 
-TEST_F(CoreMeeting, TilesOfDifferentShapeOrTypeAreFaultsOfTheReceiver) {
+TEST_P(CoreMeeting, TilesOfDifferentShapeOrTypeAreFaultsOfTheReceiver) {
   for (unsigned core = 0; core < 2; ++core) {
     for (unsigned p = 0; p < 64; ++p) put_row(core, p, 0, std::vector<uint32_t>(64));
   }
@@ -146,7 +151,7 @@ TEST_F(CoreMeeting, TilesOfDifferentShapeOrTypeAreFaultsOfTheReceiver) {
 }
 
 // 150 cycles and one for each 128 bytes, at 1.2 GHz, from when the later core is there: for both.
-TEST_F(CoreMeeting, SendrecvTakesItsTimeFromTheArrivalOfTheLaterCoreForBoth) {
+TEST_P(CoreMeeting, SendrecvTakesItsTimeFromTheArrivalOfTheLaterCoreForBoth) {
   constexpr int kN = 512;
   const isa::Operand tile = sbuf(128, 0, NEURON_DTYPE_U32, kN);
   constexpr uint64_t kTransfer = (150 + 128 * kN * 4 / 128) * 2500 / 3;
@@ -178,7 +183,7 @@ TEST_F(CoreMeeting, SendrecvTakesItsTimeFromTheArrivalOfTheLaterCoreForBoth) {
 
 // dst is written when the other core has been there, not before: what comes before the other core's
 // arrival comes before the write.
-TEST_F(CoreMeeting, StrictModeKnowsThatTheReceivedTileIsWrittenBehindTheOtherCoresArrival) {
+TEST_P(CoreMeeting, StrictModeKnowsThatTheReceivedTileIsWrittenBehindTheOtherCoresArrival) {
   const isa::Operand source = sbuf(32, 0, NEURON_DTYPE_U32, 16);
   const isa::Operand received = sbuf(32, 0x400, NEURON_DTYPE_U32, 16);
   for (const bool ordered : {true, false}) {
@@ -221,7 +226,7 @@ TEST_F(CoreMeeting, StrictModeKnowsThatTheReceivedTileIsWrittenBehindTheOtherCor
 }
 
 // A debugger takes an engine from one barrier to another: the second one has to be told, too.
-TEST_F(CoreMeeting, AnEngineThatADebuggerTakesToAnotherBarrierTellsTheOtherCoreOfIt) {
+TEST_P(CoreMeeting, AnEngineThatADebuggerTakesToAnotherBarrierTellsTheOtherCoreOfIt) {
   start(0, kSp, {barrier(8), barrier(9), done(kSp)});
   chip_->run_slice(0, std::chrono::steady_clock::now() + std::chrono::milliseconds(50));
   ASSERT_EQ(state_of(0, kSp), NEURON_STATE_WAITING);
@@ -235,7 +240,7 @@ TEST_F(CoreMeeting, AnEngineThatADebuggerTakesToAnotherBarrierTellsTheOtherCoreO
 }
 
 // The tile is read when the engine arrives: an engine that writes it without order is trapped.
-TEST_F(CoreMeeting, StrictModeTrapsAWriteOfTheTileThatNothingOrders) {
+TEST_P(CoreMeeting, StrictModeTrapsAWriteOfTheTileThatNothingOrders) {
   const isa::Operand source = sbuf(32, 0, NEURON_DTYPE_U32, 16);
   for (unsigned core = 0; core < 2; ++core) {
     for (unsigned p = 0; p < 32; ++p) put_row(core, p, 0, std::vector<uint32_t>(16));
@@ -251,7 +256,7 @@ TEST_F(CoreMeeting, StrictModeTrapsAWriteOfTheTileThatNothingOrders) {
 }
 
 // Core 1 stores into a tile of core 0, which reads it: with a barrier between them, and without.
-TEST_F(CoreMeeting, ARaceAcrossIsTrappedAndABarrierMakesItRight) {
+TEST_P(CoreMeeting, ARaceAcrossIsTrappedAndABarrierMakesItRight) {
   constexpr uint32_t kValue = 0x40490FDB;
   for (const bool ordered : {true, false}) {
     reset_both();
@@ -282,7 +287,7 @@ TEST_F(CoreMeeting, ARaceAcrossIsTrappedAndABarrierMakesItRight) {
   }
 }
 
-TEST_F(CoreMeeting, ADeadlockAcrossNamesTheWaitOfEachCore) {
+TEST_P(CoreMeeting, ADeadlockAcrossNamesTheWaitOfEachCore) {
   // One waits at the barrier of semaphore 8, the other at that of 9.
   start(0, kSp, {barrier(8), done(kSp)});
   start(1, kSp, {barrier(9), done(kSp)});

@@ -18,7 +18,7 @@ Instruction event(std::array<isa::Wait, 2> wait, std::array<isa::Update, 2> upda
   return i;
 }
 
-class Launch : public EveryGeneration {
+class Launch : public CoreMachine {
  protected:
   // The resident programs of the runtime, with a call to `main` where there is one.
   void load_wrappers(const std::vector<Instruction>& main_sp = {inst(NEURON_OP_RET)},
@@ -53,21 +53,21 @@ class Launch : public EveryGeneration {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Generations, Launch, kGenerations);
-
 // As a driver does when a process ends whose program is still running: it resets the queues, and
 // frees the memory of the records.
-TEST_P(Launch, WritesNoRecordOnceTheHostHasResetAQueueThatItUses) {
+TEST_F(Launch, WritesNoRecordOnceTheHostHasResetAQueueThatItUses) {
   constexpr unsigned kGo = 30;
   for (const unsigned queue : {0u, 1u}) {
     set_up_queue(0, queue);
     for (const unsigned slot : {0u, 1u}) add_copy(0, queue, slot, kData, kData + 0x1000, 64);
   }
   const auto reset_queue = [this](unsigned queue) {
-    set_core(udma(0) + NEURON_UDMA_QUEUE(NEURON_UDMA_S2M, queue) + NEURON_UDMAQ_S2M_SW_CONTROL,
-             NEURON_UDMAQ_SW_RESET);
-    set_core(udma(0) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, queue) + NEURON_UDMAQ_M2S_SW_CONTROL,
-             NEURON_UDMAQ_SW_RESET);
+    set_core(
+        NEURON_V2_UDMA(0) + NEURON_UDMA_QUEUE(NEURON_UDMA_S2M, queue) + NEURON_UDMAQ_S2M_SW_CONTROL,
+        NEURON_UDMAQ_SW_RESET);
+    set_core(
+        NEURON_V2_UDMA(0) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, queue) + NEURON_UDMAQ_M2S_SW_CONTROL,
+        NEURON_UDMAQ_SW_RESET);
   };
   const auto go_on = [this] {
     increment(kGo);
@@ -92,7 +92,7 @@ TEST_P(Launch, WritesNoRecordOnceTheHostHasResetAQueueThatItUses) {
   EXPECT_EQ(work->executions, 1u);
 }
 
-TEST_P(Launch, WritesACompletionRecordForEachDoorbell) {
+TEST_F(Launch, WritesACompletionRecordForEachDoorbell) {
   load_wrappers();
   auto* launch_record = reinterpret_cast<neuron_launch_record*>(memory(kLaunch, 64));
   launch_record->exec_id = 77;
@@ -113,7 +113,7 @@ TEST_P(Launch, WritesACompletionRecordForEachDoorbell) {
   EXPECT_EQ(core_register(NEURON_CORE_CONTROL + NEURON_CORE_STATUS), 0x80022222u);
 }
 
-TEST_P(Launch, QueuesLaunchesThatFindTheCoreBusyAndTimesEachFromZero) {
+TEST_F(Launch, QueuesLaunchesThatFindTheCoreBusyAndTimesEachFromZero) {
   load_wrappers();
   launch();
   const uint64_t end = record(kSp).end;
@@ -125,7 +125,7 @@ TEST_P(Launch, QueuesLaunchesThatFindTheCoreBusyAndTimesEachFromZero) {
 }
 
 // Its time was that of the launch before.
-TEST_P(Launch, AUnitThatTheLaunchBeforeHasLeftIsThereFromTheBeginning) {
+TEST_F(Launch, AUnitThatTheLaunchBeforeHasLeftIsThereFromTheBeginning) {
   constexpr unsigned kLeft = 30;
   load_wrappers({event({wait_ge(kLeft, 1)}, {update(NEURON_UPDATE_SUB, kLeft, false, 1)}),
                  loop(1, 0, 500, 1, 1), inst(NEURON_OP_NOP),
@@ -139,7 +139,7 @@ TEST_P(Launch, AUnitThatTheLaunchBeforeHasLeftIsThereFromTheBeginning) {
   }
 }
 
-TEST_P(Launch, ReportsBusyTimeAndInstructionsOfEveryEngine) {
+TEST_F(Launch, ReportsBusyTimeAndInstructionsOfEveryEngine) {
   for (unsigned e = 0; e < 5; ++e) set_up_ring(e, kTrace + e * kRingBytes);
   load_wrappers({inst(NEURON_OP_RET)}, {inst(NEURON_OP_NOP), inst(NEURON_OP_RET)});
   launch();
@@ -153,7 +153,7 @@ TEST_P(Launch, ReportsBusyTimeAndInstructionsOfEveryEngine) {
   }
 }
 
-TEST_P(Launch, GivesTheSameTimesFromAnyThreadAndHoweverOftenItPauses) {
+TEST_F(Launch, GivesTheSameTimesFromAnyThreadAndHoweverOftenItPauses) {
   load_wrappers({loop(1, 0, 500, 1, 1), inst(NEURON_OP_NOP), inst(NEURON_OP_RET)});
   launch();
   const uint64_t end = record(kSp).end;
@@ -174,7 +174,7 @@ TEST_P(Launch, GivesTheSameTimesFromAnyThreadAndHoweverOftenItPauses) {
   EXPECT_EQ(record(kSp).end, end);
 }
 
-TEST_P(Launch, LetsTwoEnginesPlayPingPong) {
+TEST_F(Launch, LetsTwoEnginesPlayPingPong) {
   const unsigned ping = 20;
   const unsigned pong = 21;
   load(kPe, {loop(1, 0, 10, 1, 1),
@@ -192,7 +192,7 @@ TEST_P(Launch, LetsTwoEnginesPlayPingPong) {
   EXPECT_GT(time(), 10u * (2 * 45'714 + 2 * 50'000));
 }
 
-TEST_P(Launch, WaitsForTwoConditionsRegistersAndEvents) {
+TEST_F(Launch, WaitsForTwoConditionsRegistersAndEvents) {
   isa::Wait by_register{20, NEURON_WAIT_EQ, false, true, 3};
   isa::Wait by_event{9, NEURON_WAIT_EQ, true, false, 1};
   load(kSp, {mov(3, 2), event({by_register, by_event}), mov(1, 1), inst(NEURON_OP_HALT)});
@@ -210,7 +210,7 @@ TEST_P(Launch, WaitsForTwoConditionsRegistersAndEvents) {
   EXPECT_EQ(state(kSp), NEURON_STATE_HALTED);
 }
 
-TEST_P(Launch, ReportsADeadlockAtOnceAndNamesTheWaits) {
+TEST_F(Launch, ReportsADeadlockAtOnceAndNamesTheWaits) {
   load_wrappers({event({wait_ge(33, 5)}), inst(NEURON_OP_RET)});
   const auto begin = std::chrono::steady_clock::now();
   increment(NEURON_SEM_LAUNCH);
@@ -225,7 +225,7 @@ TEST_P(Launch, ReportsADeadlockAtOnceAndNamesTheWaits) {
   EXPECT_NE(text.find("PE: waiting at pc 0"), std::string::npos) << text;
 }
 
-TEST_P(Launch, StopsAnExecutionAtItsModelTimeLimit) {
+TEST_F(Launch, StopsAnExecutionAtItsModelTimeLimit) {
   load_wrappers({branch(0)});
   reinterpret_cast<neuron_launch_record*>(memory(kLaunch, 64))->time_limit = 5'000'000;
   launch();
@@ -235,7 +235,7 @@ TEST_P(Launch, StopsAnExecutionAtItsModelTimeLimit) {
   EXPECT_LT(record(kSp).end, 5'100'000u);
 }
 
-TEST_P(Launch, ReturnsAtTheHostsDeadlineAndCanGoOn) {
+TEST_F(Launch, ReturnsAtTheHostsDeadlineAndCanGoOn) {
   load(kSp, {branch(0)});
   EXPECT_EQ(run(5), chip::RunResult::kDeadline);
   EXPECT_EQ(run(5), chip::RunResult::kDeadline);
@@ -244,7 +244,7 @@ TEST_P(Launch, ReturnsAtTheHostsDeadlineAndCanGoOn) {
   EXPECT_EQ(state(kSp), NEURON_STATE_STOPPED);
 }
 
-TEST_P(Launch, TakesCommandsWhileAnotherThreadRunsTheGroup) {
+TEST_F(Launch, TakesCommandsWhileAnotherThreadRunsTheGroup) {
   load(kSp, {alu(1, 1, NEURON_ALU_ADD, 1), branch(-1)});
   std::thread runner([this] { run(20'000); });
   // Reads of a running core wait for the end of an event only.
@@ -258,7 +258,7 @@ TEST_P(Launch, TakesCommandsWhileAnotherThreadRunsTheGroup) {
   EXPECT_GE(get(kSp, NEURON_ENG_RETIRED_LO), 1000u);
 }
 
-TEST_P(Launch, StepsStopsAtBreakpointsAndContinues) {
+TEST_F(Launch, StepsStopsAtBreakpointsAndContinues) {
   Instruction marked = mov(3, 3);
   marked.brk = true;
   load(kSp, {mov(1, 1), mov(2, 2), marked, mov(4, 4), inst(NEURON_OP_BRK), inst(NEURON_OP_HALT)});
@@ -282,7 +282,7 @@ TEST_P(Launch, StepsStopsAtBreakpointsAndContinues) {
   EXPECT_EQ(state(kSp), NEURON_STATE_HALTED);
 }
 
-TEST_P(Launch, AbortEndsAWaitAndResetMakesTheEngineUsableAgain) {
+TEST_F(Launch, AbortEndsAWaitAndResetMakesTheEngineUsableAgain) {
   load(kSp, {event({wait_ge(40, 1)}), inst(NEURON_OP_HALT)});
   run();
   set(kSp, NEURON_ENG_CONTROL, NEURON_CMD_ABORT);
@@ -296,7 +296,7 @@ TEST_P(Launch, AbortEndsAWaitAndResetMakesTheEngineUsableAgain) {
   EXPECT_EQ(register_of(kSp, 1), 8u);
 }
 
-TEST_P(Launch, ResetOfAnEngineForgetsHowFarItsRandomNumbersWere) {
+TEST_F(Launch, ResetOfAnEngineForgetsHowFarItsRandomNumbersWere) {
   Instruction random = inst(NEURON_OP_RNG);
   random.dst = sbuf(1, 0, NEURON_DTYPE_U32, 4);
   const auto draw = [&] {
@@ -310,7 +310,7 @@ TEST_P(Launch, ResetOfAnEngineForgetsHowFarItsRandomNumbersWere) {
   EXPECT_EQ(draw(), first);
 }
 
-TEST_P(Launch, CoreResetClearsSemaphoresEnginesAndMemory) {
+TEST_F(Launch, CoreResetClearsSemaphoresEnginesAndMemory) {
   load_wrappers();
   increment(50, 4);
   set_sbuf(3, 16, 1.0f);
@@ -325,7 +325,7 @@ TEST_P(Launch, CoreResetClearsSemaphoresEnginesAndMemory) {
   EXPECT_EQ(record(kSp).status, 0u);
 }
 
-TEST_P(Launch, RefusesConfigurationOfARunningEngine) {
+TEST_F(Launch, RefusesConfigurationOfARunningEngine) {
   load(kSp, {event({wait_ge(40, 1)}), inst(NEURON_OP_HALT)});
   run();
   set_up_ring(NEURON_NQ_SLOT_ERROR, kErrors);
