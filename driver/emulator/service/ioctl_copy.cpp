@@ -6,6 +6,7 @@
 #include <cinttypes>
 #include <cstring>
 
+#include "driver/base/racing_copy.h"
 #include "driver/core/descriptor.h"
 #include "driver/emulator/service/calls.h"
 #include "driver/emulator/service/error.h"
@@ -127,8 +128,8 @@ int buffer_copy(Session& session, uint64_t handle, void* buffer, uint64_t size, 
     for (uint64_t done = 0; done < size; done += kHostStride) {
       if (session.abandoned()) return session.give_up("a copy");
       const uint64_t bytes = std::min(size - done, kHostStride);
-      std::memcpy(to_device ? memory + done : process + done,
-                  to_device ? process + done : memory + done, bytes);
+      base::racing_copy(to_device ? memory + done : process + done,
+                        to_device ? process + done : memory + done, bytes);
     }
     return 0;
   }

@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cstring>
 
+#include "driver/base/racing_copy.h"
 #include "driver/core/descriptor.h"
 #include "driver/core/queue.h"
 #include "driver/emulator/service/calls.h"
@@ -283,7 +284,7 @@ int copy_descriptors(Session& session, uint64_t handle, const void* buffer, uint
     }
   }
   if (ring->host) {
-    std::memcpy(ring->data + offset, descriptors.data(), bytes);
+    base::racing_copy(ring->data + offset, descriptors.data(), bytes);
     return 0;
   }
   return session.ring_of(*ring).write(ring->address + offset, descriptors.data(), bytes);
@@ -324,7 +325,7 @@ int copy_out(Session& session, neuron_ioctl_dma_descriptor_copyout& request) {
                 request.eng_id, request.qid);
   }
   if (!chunk->host) return session.ring_of(*chunk).read(request.buffer, address, bytes);
-  std::memcpy(request.buffer, chunk->data + (address - chunk->address), bytes);
+  base::racing_copy(request.buffer, chunk->data + (address - chunk->address), bytes);
   return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "driver/emulator/neuroncore/chip_factory.h"
@@ -68,6 +69,31 @@ TEST_F(Threads, AHandleFreedByOneThreadWhileAnotherCopiesIsEitherLiveOrRefused) 
     copier.join();
     EXPECT_EQ(freed, 0);
     EXPECT_TRUE(copied == 0 || copied == -EINVAL) << copied;
+  }
+}
+
+// What is read is a mixture of what was written, and a thread sanitizer has nothing to say.
+TEST_F(Threads, OfOneClientMayWriteAndReadTheSameBytesAtOnce) {
+  constexpr size_t kBytes = 20001;
+  for (const bool host : {true, false}) {
+    const uint64_t handle = allocate(kBytes + 3, host);
+    std::vector<uint8_t> ones(kBytes, 1), twos(kBytes, 2), found(kBytes);
+    ASSERT_EQ(buffer_copy(handle, ones.data(), kBytes, 3, true), 0);
+    int failures = 0;
+    std::thread writer([&] {
+      for (int i = 0; i < 100; ++i) {
+        failures +=
+            buffer_copy(handle, i % 2 == 0 ? twos.data() : ones.data(), kBytes, 3, true) != 0;
+      }
+    });
+    for (int i = 0; i < 100; ++i) {
+      EXPECT_EQ(buffer_copy(handle, found.data(), kBytes, 3, false), 0);
+      EXPECT_EQ(
+          std::count(found.begin(), found.end(), 1) + std::count(found.begin(), found.end(), 2),
+          static_cast<ptrdiff_t>(kBytes));
+    }
+    writer.join();
+    EXPECT_EQ(failures, 0);
   }
 }
 
