@@ -131,8 +131,8 @@ inline std::vector<Sample> forms(const Sample& sample, unsigned place, uint8_t t
       }
       if (!exist) continue;
       const Instruction i = with_type(variant.instruction, others | 1u << place, type);
-      if (accepted(i, variant.engine, sample.generation))
-        found.push_back({i, variant.engine, variant.generation});
+      if (!accepted(i, variant.engine, sample.generation)) continue;
+      found.push_back({i, variant.engine, variant.generation});
     }
   }
   return found;

@@ -115,15 +115,15 @@ class StrictPairOnCores : public PairMachine {
     expect_halted(1, kSp);
   }
 
-  static constexpr uint64_t kShared = kData, kOwn = kData + 0x100000;
+  static constexpr uint64_t kShared = kData, kMine = kData + 0x100000;
   std::array<unsigned, 2> packets_{};
 };
 
 TEST_F(StrictPairOnCores, ATransferThatReadsWhatTheOtherCoreWritesIsTrappedWhicheverComesFirst) {
   for (const unsigned first : {0u, 1u}) {
     begin();
-    program(0, {transferred(0, kOwn, kShared)});
-    program(1, {transferred(1, kShared + 256, kOwn + 0x10000)});
+    program(0, {transferred(0, kMine, kShared)});
+    program(1, {transferred(1, kShared + 256, kMine + 0x10000)});
     run_in_turns(first);
     expect_race(1 - first, kShared + 256, first == 0);
     const uint32_t other =
@@ -133,8 +133,8 @@ TEST_F(StrictPairOnCores, ATransferThatReadsWhatTheOtherCoreWritesIsTrappedWhich
 }
 
 TEST_F(StrictPairOnCores, AReadThatTheOtherCoreOverwritesIsTrapped) {
-  program(0, {transferred(0, kShared, kOwn)});
-  program(1, {transferred(1, kOwn + 0x10000, kShared)});
+  program(0, {transferred(0, kShared, kMine)});
+  program(1, {transferred(1, kMine + 0x10000, kShared)});
   run_in_turns(0);
   expect_race(1, kShared, false);
 }
@@ -142,7 +142,7 @@ TEST_F(StrictPairOnCores, AReadThatTheOtherCoreOverwritesIsTrapped) {
 TEST_F(StrictPairOnCores, AStoreIntoWhatTheOtherCoreReadsIsTrappedBeforeItHasAnEffect) {
   const uint32_t before = 77;
   std::memcpy(memory(kShared + 8, 4), &before, 4);
-  program(0, {transferred(0, kShared, kOwn)});
+  program(0, {transferred(0, kShared, kMine)});
   program(1, {{mov(2, 5), store(kShared + 8, 2)}});
   run_in_turns(0);
   expect_race(1, kShared + 8, false);
@@ -150,10 +150,10 @@ TEST_F(StrictPairOnCores, AStoreIntoWhatTheOtherCoreReadsIsTrappedBeforeItHasAnE
 }
 
 TEST_F(StrictPairOnCores, ReadsAndOtherBytesAreNoRace) {
-  program(0, {transferred(0, kShared, kOwn), transferred(0, kOwn, kShared + 0x1000)});
-  program(1, {transferred(1, kShared, kOwn + 0x10000),
-              transferred(1, kOwn + 0x10000, kShared + 0x1000 + kBytes),
-              transferred(1, kOwn + 0x10000, kShared + 0x1000 - kBytes)});
+  program(0, {transferred(0, kShared, kMine), transferred(0, kMine, kShared + 0x1000)});
+  program(1, {transferred(1, kShared, kMine + 0x10000),
+              transferred(1, kMine + 0x10000, kShared + 0x1000 + kBytes),
+              transferred(1, kMine + 0x10000, kShared + 0x1000 - kBytes)});
   run_in_turns(0);
   expect_no_race();
 }
@@ -161,16 +161,16 @@ TEST_F(StrictPairOnCores, ReadsAndOtherBytesAreNoRace) {
 TEST_F(StrictPairOnCores, ABarrierIsOrder) {
   for (const unsigned first : {0u, 1u}) {
     begin();
-    program(0, {transferred(0, kOwn, kShared), {meet(NEURON_OP_BARRIER)}});
-    program(1, {{meet(NEURON_OP_BARRIER)}, transferred(1, kShared, kOwn + 0x10000)});
+    program(0, {transferred(0, kMine, kShared), {meet(NEURON_OP_BARRIER)}});
+    program(1, {{meet(NEURON_OP_BARRIER)}, transferred(1, kShared, kMine + 0x10000)});
     run_in_turns(first);
     expect_no_race();
   }
 }
 
 TEST_F(StrictPairOnCores, ABarrierInFrontOfTheWriteIsNone) {
-  program(0, {{meet(NEURON_OP_BARRIER)}, transferred(0, kOwn, kShared)});
-  program(1, {{meet(NEURON_OP_BARRIER)}, transferred(1, kShared, kOwn + 0x10000)});
+  program(0, {{meet(NEURON_OP_BARRIER)}, transferred(0, kMine, kShared)});
+  program(1, {{meet(NEURON_OP_BARRIER)}, transferred(1, kShared, kMine + 0x10000)});
   run_in_turns(0);
   EXPECT_EQ((fault_of(0, kSp) == NEURON_FAULT_RACE) + (fault_of(1, kSp) == NEURON_FAULT_RACE), 1);
 }
@@ -178,8 +178,8 @@ TEST_F(StrictPairOnCores, ABarrierInFrontOfTheWriteIsNone) {
 TEST_F(StrictPairOnCores, AWriteToASemaphoreOfTheOtherCoreIsOrder) {
   for (const unsigned first : {0u, 1u}) {
     begin();
-    program(0, {transferred(0, kOwn, kShared), {write_word(increment_of(1, kTell), 1)}});
-    program(1, {{take(kTell)}, transferred(1, kShared, kOwn + 0x10000)});
+    program(0, {transferred(0, kMine, kShared), {write_word(increment_of(1, kTell), 1)}});
+    program(1, {{take(kTell)}, transferred(1, kShared, kMine + 0x10000)});
     run_in_turns(first);
     expect_no_race();
   }
@@ -188,18 +188,18 @@ TEST_F(StrictPairOnCores, AWriteToASemaphoreOfTheOtherCoreIsOrder) {
 TEST_F(StrictPairOnCores, ATransferThatIncrementsASemaphoreOfTheOtherCoreBehindItsDataIsOrder) {
   for (const unsigned first : {0u, 1u}) {
     begin();
-    program(0, {{transfer(0, kOwn, kShared, {increment_of(1, kTell), increment_of(0, kMoved)}),
+    program(0, {{transfer(0, kMine, kShared, {increment_of(1, kTell), increment_of(0, kMoved)}),
                  take(kMoved)}});
-    program(1, {{take(kTell)}, transferred(1, kShared, kOwn + 0x10000)});
+    program(1, {{take(kTell)}, transferred(1, kShared, kMine + 0x10000)});
     run_in_turns(first);
     expect_no_race();
   }
 }
 
 TEST_F(StrictPairOnCores, ASemaphoreThatIsRaisedBeforeTheDataIsThereIsNoOrder) {
-  program(0, {{transfer(0, kOwn, kShared, {increment_of(0, kMoved)}),
+  program(0, {{transfer(0, kMine, kShared, {increment_of(0, kMoved)}),
                write_word(increment_of(1, kTell), 1), take(kMoved)}});
-  program(1, {{take(kTell)}, transferred(1, kShared, kOwn + 0x10000)});
+  program(1, {{take(kTell)}, transferred(1, kShared, kMine + 0x10000)});
   run_in_turns(0);
   EXPECT_EQ((fault_of(0, kSp) == NEURON_FAULT_RACE) + (fault_of(1, kSp) == NEURON_FAULT_RACE), 1);
 }
@@ -208,14 +208,14 @@ TEST_F(StrictPairOnCores, ASemaphoreThatIsRaisedBeforeTheDataIsThereIsNoOrder) {
 TEST_F(StrictPairOnCores, AUnitOfASemaphoreOrdersWhatComesBeforeItAndNotWhatComesBeforeTheNext) {
   for (const bool waits_for_both : {true, false}) {
     begin();
-    program(0, {transferred(0, kOwn, kShared),
+    program(0, {transferred(0, kMine, kShared),
                 {write_word(increment_of(1, kTell), 1)},
-                transferred(0, kOwn, kShared + 0x1000),
+                transferred(0, kMine, kShared + 0x1000),
                 {write_word(increment_of(1, kTell), 1)}});
     program(1, {{take(kTell)},
-                transferred(1, kShared, kOwn + 0x10000),
+                transferred(1, kShared, kMine + 0x10000),
                 {waits_for_both ? take(kTell) : inst(NEURON_OP_NOP)},
-                transferred(1, kShared + 0x1000, kOwn + 0x10000)});
+                transferred(1, kShared + 0x1000, kMine + 0x10000)});
     run_in_turns(0);
     if (waits_for_both) {
       expect_no_race();
@@ -231,8 +231,8 @@ TEST_F(StrictPairOnCores, OrderGoesOnFromEngineToEngine) {
     begin();
     Instruction pass = inst(NEURON_OP_EVENT);
     pass.update[0] = update(NEURON_UPDATE_INC, 50);
-    program(0, {transferred(0, kOwn, kShared), {write_word(increment_of(1, kTell), 1)}});
-    Instruction moves = transfer(1, kShared, kOwn + 0x10000, {increment_of(1, kMoved)});
+    program(0, {transferred(0, kMine, kShared), {write_word(increment_of(1, kTell), 1)}});
+    Instruction moves = transfer(1, kShared, kMine + 0x10000, {increment_of(1, kMoved)});
     start(1, kPool, {take(50), moves, done(kPool)});
     program(1, {{told ? take(kTell) : pass, told ? pass : take(kTell), take(kMoved)}});
     run_in_turns(0);
@@ -248,21 +248,21 @@ TEST_F(StrictPairOnCores, OrderGoesOnFromEngineToEngine) {
 TEST_F(StrictPairOnCores, AWordThatIsStoredBehindTheDataAndLoadedBeforeItIsOrder) {
   const uint32_t no = 0;
   std::memcpy(memory(kShared + 0x2000, 4), &no, 4);
-  program(0, {transferred(0, kOwn, kShared), {mov(2, 1), store(kShared + 0x2000, 2)}});
+  program(0, {transferred(0, kMine, kShared), {mov(2, 1), store(kShared + 0x2000, 2)}});
   program(1, {{load_word(3, kShared + 0x2000), branch(-1, NEURON_BRANCH_NE, 3, 1)},
-              transferred(1, kShared, kOwn + 0x10000)});
+              transferred(1, kShared, kMine + 0x10000)});
   run_in_turns(0);
   expect_no_race();
 }
 
 TEST_F(StrictPairOnCores, CoresThatWorkAloneAreNotCompared) {
-  program(0, {transferred(0, kOwn, kShared)}, 0);
-  program(1, {transferred(1, kShared, kOwn + 0x10000)}, 0);
+  program(0, {transferred(0, kMine, kShared)}, 0);
+  program(1, {transferred(1, kShared, kMine + 0x10000)}, 0);
   run_in_turns(0);
   expect_no_race();
   begin();
-  program(0, {transferred(0, kOwn, kShared)}, kPair);
-  program(1, {transferred(1, kShared, kOwn + 0x10000)}, kPair + 20);
+  program(0, {transferred(0, kMine, kShared)}, kPair);
+  program(1, {transferred(1, kShared, kMine + 0x10000)}, kPair + 20);
   run_in_turns(0);
   expect_no_race();
 }
@@ -279,8 +279,8 @@ TEST_F(StrictPairOnCores, OnlyAccessesOfOneExecutionRace) {
       (void)core;
       return all;
     };
-    program(0, {in_round(0, 1, transferred(0, kOwn, kShared))}, kPair, 2);
-    program(1, {in_round(1, same ? 1 : 2, transferred(1, kShared, kOwn + 0x10000))}, kPair, 2);
+    program(0, {in_round(0, 1, transferred(0, kMine, kShared))}, kPair, 2);
+    program(1, {in_round(1, same ? 1 : 2, transferred(1, kShared, kMine + 0x10000))}, kPair, 2);
     run_in_turns(0);
     EXPECT_EQ(fault_of(1, kSp), unsigned{same ? NEURON_FAULT_RACE : NEURON_FAULT_NONE});
     EXPECT_EQ(fault_of(0, kSp), unsigned{NEURON_FAULT_NONE});
@@ -292,11 +292,11 @@ TEST_F(StrictPairOnCores, OrderedProgramsAreNeverTrappedWhateverTheHostsThreadsD
     begin();
     const unsigned detour = round % 2 == 0 ? 300 : 1;
     program(0, {{loop(1, 0, detour, 1, 1), inst(NEURON_OP_NOP)},
-                transferred(0, kOwn, kShared),
+                transferred(0, kMine, kShared),
                 {write_word(increment_of(1, kTell), 1), take(kTell)},
-                transferred(0, kShared + 0x1000, kOwn + 0x20000),
+                transferred(0, kShared + 0x1000, kMine + 0x20000),
                 {meet(NEURON_OP_BARRIER)},
-                transferred(0, kOwn, kShared)});
+                transferred(0, kMine, kShared)});
     program(1, {{take(kTell)},
                 transferred(1, kShared, kShared + 0x1000),
                 {write_word(increment_of(0, kTell), 1), meet(NEURON_OP_BARRIER)}});
