@@ -155,51 +155,6 @@ TEST(Instances, GiveTheBitsOfOneInstanceWhereAlgorithmAndGroupingAreNamed) {
   }
 }
 
-// An instance type with 32 chips of two cores, each of which reaches every other one.
-std::string with_thirty_two_chips(const Folder& folder) {
-  std::string chips;
-  for (int chip = 0; chip < 32; ++chip) {
-    chips += (chip == 0 ? "" : ",") + ("{\"routing_id\":" + std::to_string(chip)) +
-             ",\"address\":\"0000:" + std::to_string(10 + chip) +
-             ":1c.0\",\"numa_node\":-1,\"neighbours\":[]}";
-  }
-  const std::string path = folder.path() + "/thirty-two-chips.json";
-  test::write_file(path,
-                   "{\"name\":\"thirty-two-chips\",\"devices\":{\"pci_device\":\"0x7164\","
-                   "\"revision\":1,\"generation\":2,\"cores\":2,\"hbm\":{\"stacks\":2,\"gib\":16},"
-                   "\"adapters\":[],\"fabric\":\"switch\",\"chips\":[" +
-                       chips + "]}}");
-  return path;
-}
-
-TEST(Instances, OfThirtyTwoRanksGiveTheBitsOfOneOfSixtyFour) {
-  const Folder folder;
-  for (const std::string algorithm : {"hierarchical", "mesh"}) {
-    SCOPED_TRACE(algorithm);
-    std::vector<std::string> told;
-    for (const bool one : {true, false}) {
-      std::vector<std::string> emulators;
-      std::vector<std::unique_ptr<Daemon>> daemons;
-      for (const std::string name : {"first", "second"}) {
-        if (one && name == "second") continue;
-        daemons.push_back(
-            std::make_unique<Daemon>(folder, one ? with_thirty_two_chips(folder) : "trn1.32xlarge",
-                                     Daemon::Options{.name = name, .before = {}, .arguments = {}}));
-        emulators.push_back(daemons.back()->emulator());
-      }
-      Ranks ranks(folder, emulators, one ? 64 : 32, "all_reduce=" + algorithm,
-                  {{"CCOM_GROUPING", "32"}});
-      ASSERT_EQ(ranks.lines(), ranks.all_say("ready"));
-      ASSERT_EQ(ranks.ask("load good"), ranks.all_say("ready"));
-      const std::vector<std::string> bits = ranks.ask("bits");
-      EXPECT_EQ(bits, ranks.all_say(bits[0]));
-      told.push_back(bits[0]);
-    }
-    EXPECT_THAT(told[0], HasSubstr("bits "));
-    EXPECT_EQ(told[0], told[1]);
-  }
-}
-
 TEST(Instances, TakeTheSameModelTimeFromRunToRunWhateverHoldsTheirProcessesUp) {
   const Folder folder;
   Daemon first = daemon_of(folder, "first"), second = daemon_of(folder, "second");
