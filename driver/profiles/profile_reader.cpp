@@ -80,6 +80,7 @@ class Reader : public FieldReader {
 
   size_t chips_ = 0;
   size_t adapters_ = 0;
+  int64_t last_routing_id_ = 63;
 };
 
 bool Reader::fields(const json::object& object, const std::string& path,
@@ -202,7 +203,7 @@ bool Reader::chip(const json::object& object, const std::string& path, ChipPlace
   needed.erase("adapter");
   if (!fields(needed, path, {"routing_id", "address", "numa_node", "neighbours"})) return false;
   int64_t value = 0;
-  if (!number(object, path, "routing_id", 0, 63, value)) return false;
+  if (!number(object, path, "routing_id", 0, last_routing_id_, value)) return false;
   place.routing_id = static_cast<uint32_t>(value);
   if (!numa_node(object, path, place.numa_node)) return false;
   place.adapter = -1;
@@ -317,6 +318,7 @@ bool Reader::read(const json::object& given, Loaded& out) {
   int64_t value = 0;
   if (!number(root, "", "generation", kOldest, kNewest, value)) return false;
   profile.architecture = static_cast<unsigned>(value);
+  if (value == 2) last_routing_id_ = 15;  // four bits of an address (NEURON_V2_PEER)
   const Generation& generation = kGenerations[value - kOldest];
   const json::string* device = root.at("pci_device").if_string();
   uint64_t id = 0;

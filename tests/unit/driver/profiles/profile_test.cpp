@@ -217,7 +217,8 @@ TEST(Profiles, EachFieldThatIsWrongHasItsSentence) {
   says("\"adapters\": []", "\"adapters\": 8",
        "field \"adapters\" is 8, expected a list of at most 64 network adapters");
   says("\"adapters\"", "\"efa\": 8, \"adapters\"", "field \"efa\" is unknown");
-  says("\"routing_id\": 0", "\"routing_id\": 64", "field \"chips[0].routing_id\" is 64");
+  says("\"routing_id\": 0", "\"routing_id\": 16",
+       "field \"chips[0].routing_id\" is 16, expected a number from 0 to 15");
   says("0000:00:1e.0", "0000:00:3e.0", "field \"chips[0].address\" is \"0000:00:3e.0\"");
   says("0000:00:1e.0", "0000:00:1e.x", "expected a PCI address such as");
   says("\"numa_node\": -1", "\"numa_node\": -2", "field \"chips[0].numa_node\" is -2");
