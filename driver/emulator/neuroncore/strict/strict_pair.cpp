@@ -47,8 +47,13 @@ std::optional<StrictPair::Conflict> StrictPair::access(unsigned side, const Acce
     }
   };
   for (; at != others.end() && at->first < end && !found; ++at) {
-    look(at->second.writers, at->first, true);
-    if (access.write && !found) look(at->second.readers, at->first, false);
+    // Both may write the same bytes: programs of a logical core that compute the same do (NKI warns
+    // where the values differ).
+    if (access.write) {
+      look(at->second.readers, at->first, false);
+    } else {
+      look(at->second.writers, at->first, true);
+    }
   }
   Pieces& pieces = own.executions[own.number];
   if (pieces.size() < kMostPieces) record(pieces, access, clocks);
@@ -80,7 +85,7 @@ void StrictPair::merge(Pieces& pieces, Pieces::iterator piece) {
 }
 
 // An access that comes behind another one of the same bytes replaces it: what is unordered with the
-// older one is unordered with the newer one, too. A read does not replace a write.
+// older one is unordered with the newer one, too. Reads replace reads, and writes replace writes.
 void StrictPair::record(Pieces& pieces, const Access& access, const StrictClocks& clocks) {
   const uint64_t end = access.first + access.bytes;
   const Item item{access.who, access.word};
@@ -100,8 +105,11 @@ void StrictPair::record(Pieces& pieces, const Access& access, const StrictClocks
       at = pieces.emplace_hint(at, next, Piece{until, {}, {}});
     }
     Piece& piece = at->second;
-    if (access.write) drop(piece.writers, 1);
-    drop(piece.readers, 0);
+    if (access.write) {
+      drop(piece.writers, 1);
+    } else {
+      drop(piece.readers, 0);
+    }
     (access.write ? piece.writers : piece.readers).push_back(item);
     next = piece.end;
     ++at;

@@ -320,7 +320,7 @@ StrictPair::Access access_of(StrictClocks& clocks, unsigned actor, uint64_t firs
   return access;
 }
 
-TEST(StrictPair, FindsExactlyTheBytesThatBothTouchAndOneWrites) {
+TEST(StrictPair, FindsExactlyTheBytesThatOneWritesAndTheOtherReads) {
   constexpr unsigned kMemory = 64;
   std::mt19937 random(1);
   for (unsigned round = 0; round < 300; ++round) {
@@ -335,7 +335,7 @@ TEST(StrictPair, FindsExactlyTheBytesThatBothTouchAndOneWrites) {
       const bool write = random() % 3 == 0;
       uint64_t expected = UINT64_MAX;
       for (uint64_t b = first; b < first + bytes; ++b) {
-        const bool races = wrote[1 - side][b] || (write && read[1 - side][b]);
+        const bool races = write ? read[1 - side][b] : wrote[1 - side][b];
         if (races) expected = std::min(expected, b);
         (write ? wrote : read)[side][b] = true;
       }
