@@ -20,36 +20,11 @@ class GenerationMachine : public CoreMachine {
   void SetUp() override { begin(4); }
   // A new chip.
   void begin(unsigned generation) {
-    chip::ChipConfig config;
-    config.pci_device = generation == 4 ? NEURON_PCI_DEVICE_TRN3 : NEURON_PCI_DEVICE_TRN2;
-    config.hbm_bytes_each = 64u << 20;
-    config.workers = 1;
-    std::string error;
-    chip_ = core::create_chip(config, host_, error);
-    ASSERT_NE(chip_, nullptr) << error;
+    create(generation);
     const uint32_t one = 1;
     std::memcpy(memory(kOne, 4), &one, 4);
   }
-  void set_up(unsigned queue) {
-    for (const uint32_t half : {NEURON_UDMA_M2S, NEURON_UDMA_S2M}) {
-      const uint64_t q = NEURON_V3_UDMA(0) + NEURON_UDMA_QUEUE(half, queue);
-      set_core(q + NEURON_UDMAQ_BASE_LO,
-               static_cast<uint32_t>(ring_address(0, queue, half == NEURON_UDMA_S2M)));
-      set_core(q + NEURON_UDMAQ_BASE_HI, 0);
-      set_core(q + NEURON_UDMAQ_LENGTH, 64);
-      set_core(q + NEURON_UDMAQ_CFG, NEURON_UDMAQ_CFG_RUNNING);
-    }
-    for (const uint32_t half : {NEURON_UDMA_M2S, NEURON_UDMA_S2M}) {
-      set_core(NEURON_V3_UDMA(0) + half + NEURON_UDMA_CHANGE_STATE, 1);
-    }
-  }
   uint64_t device(uint64_t bar0) const { return chip_->bus().layout().device_of(bar0); }
-  uint64_t sbuf_at(unsigned partition, uint32_t offset) const {
-    return device(kWindow) + partition * NEURON_SBUF_PARTITION_STRIDE + offset;
-  }
-  uint64_t increment_of(unsigned index) const {
-    return device(kWindow) + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 4 * index;
-  }
   // Packet number `index` of a queue: a copy in a class of service.
   void add_packet(unsigned queue, unsigned index, uint64_t from, uint64_t to, uint32_t bytes,
                   unsigned service_class = 0) {
@@ -85,14 +60,6 @@ class GenerationMachine : public CoreMachine {
     EXPECT_EQ(core_register(block + NEURON_ENG_STATUS) & 15, unsigned{NEURON_STATE_HALTED})
         << isa::fault_name(core_register(block + NEURON_ENG_EXC_CODE)) << "\n"
         << chip_->describe_core(0);
-  }
-  uint32_t register_at(unsigned engine, unsigned number) {
-    return core_register(kWindow + NEURON_CORE_ENGINE(engine) + NEURON_ENG_REG0 + 4 * number);
-  }
-  uint64_t model_time() {
-    const uint64_t control = kWindow + NEURON_CORE_CONTROL;
-    return core_register(control + NEURON_CORE_TIME_LO) |
-           uint64_t{core_register(control + NEURON_CORE_TIME_HI)} << 32;
   }
 };
 

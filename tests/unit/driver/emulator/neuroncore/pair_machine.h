@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cores 0 and 1 of a chip of generation 3, each with programs: what tests of two programs share.
+// Cores 0 and 1 of a chip of generation 3 or 4, each with programs: what tests of two share.
 #ifndef TESTS_UNIT_DRIVER_EMULATOR_NEURONCORE_PAIR_MACHINE_H
 #define TESTS_UNIT_DRIVER_EMULATOR_NEURONCORE_PAIR_MACHINE_H
 
@@ -29,15 +29,7 @@ inline Instruction done(unsigned engine) {
 
 class PairMachine : public CoreMachine {
  protected:
-  void SetUp() override {
-    chip::ChipConfig config;
-    config.pci_device = NEURON_PCI_DEVICE_TRN2;
-    config.hbm_bytes_each = 64u << 20;
-    config.workers = 1;
-    std::string error;
-    chip_ = core::create_chip(config, host_, error);
-    ASSERT_NE(chip_, nullptr) << error;
-  }
+  void SetUp() override { create(3); }
   static uint64_t at(unsigned core, unsigned engine, uint32_t offset) {
     return NEURON_V3_CORE_WINDOW(core) + NEURON_CORE_ENGINE(engine) + offset;
   }

@@ -16,24 +16,8 @@ constexpr uint64_t kWindow = NEURON_V3_CORE_WINDOW(0);
 class DmaTypesOfGeneration4 : public CoreMachine {
  protected:
   void SetUp() override {
-    chip::ChipConfig config;
-    config.pci_device = NEURON_PCI_DEVICE_TRN3;
-    config.hbm_bytes_each = 64u << 20;
-    config.workers = 1;
-    std::string error;
-    chip_ = core::create_chip(config, host_, error);
-    ASSERT_NE(chip_, nullptr) << error;
-    for (const uint32_t half : {NEURON_UDMA_M2S, NEURON_UDMA_S2M}) {
-      const uint64_t q = NEURON_V3_UDMA(0) + NEURON_UDMA_QUEUE(half, kQueue);
-      set_core(q + NEURON_UDMAQ_BASE_LO,
-               static_cast<uint32_t>(ring_address(0, kQueue, half == NEURON_UDMA_S2M)));
-      set_core(q + NEURON_UDMAQ_BASE_HI, 0);
-      set_core(q + NEURON_UDMAQ_LENGTH, 64);
-      set_core(q + NEURON_UDMAQ_CFG, NEURON_UDMAQ_CFG_RUNNING);
-    }
-    for (const uint32_t half : {NEURON_UDMA_M2S, NEURON_UDMA_S2M}) {
-      set_core(NEURON_V3_UDMA(0) + half + NEURON_UDMA_CHANGE_STATE, 1);
-    }
+    create(4);
+    set_up_queue(0, kQueue);
   }
   static Instruction transfer(unsigned operation, unsigned from, unsigned to) {
     Instruction i = inst(NEURON_OP_DMA_GENERATE);

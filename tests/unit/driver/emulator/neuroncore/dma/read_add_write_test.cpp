@@ -23,7 +23,7 @@ class ReadAddWrite : public GenerationMachine {
     Instruction i = inst(NEURON_OP_DMA_GENERATE);
     i.engines = 1u << kPool;
     i.generate.from = kData;
-    i.generate.to = sbuf_at(0, 0x100);
+    i.generate.to = sbuf_address(0, 0x100);
     i.generate.from_dims = {{{elements, bytes}, {rows, static_cast<int32_t>(elements) * bytes}}};
     i.generate.to_dims = {
         {{elements, bytes}, {rows, static_cast<int32_t>(NEURON_SBUF_PARTITION_STRIDE)}}};
@@ -42,18 +42,18 @@ class ReadAddWrite : public GenerationMachine {
   }
   uint64_t time_of(unsigned generation, unsigned dtype, bool adds) {
     begin(generation);
-    set_up(kQueue);
+    set_up_queue(0, kQueue);
     const std::vector<std::byte> zeros(0x8000);
-    for (unsigned p = 0; p < 8; ++p) put(sbuf_at(p, 0), zeros.data(), zeros.size());
+    for (unsigned p = 0; p < 8; ++p) put(sbuf_address(p, 0), zeros.data(), zeros.size());
     execute(kPool, {transfer(dtype, adds, 8, 4096)});
-    return model_time();
+    return time();
   }
 };
 
 TEST_F(ReadAddWrite, AddsInFp32AndRoundsOnce) {
   for (const unsigned generation : {3U, 4U}) {
     begin(generation);
-    set_up(kQueue);
+    set_up_queue(0, kQueue);
     // bf16 has 8 bits: halfway cases go to the even neighbour.
     const std::array<float, 4> a = {0x1p-8F, 0x1.8p-7F, 3, -1};
     const std::array<float, 4> b = {1, 1, -3, 0x1p-20F};
@@ -61,9 +61,10 @@ TEST_F(ReadAddWrite, AddsInFp32AndRoundsOnce) {
     std::array<uint16_t, 4> from{}, to{}, found{};
     for (unsigned i = 0; i < 4; ++i) from[i] = bf16_of(a[i]), to[i] = bf16_of(b[i]);
     put(kData, from.data(), sizeof from);
-    put(sbuf_at(0, 0x100), to.data(), sizeof to);
+    put(sbuf_address(0, 0x100), to.data(), sizeof to);
     execute(kPool, {transfer(NEURON_DTYPE_BF16, true, 1, 4)});
-    ASSERT_TRUE(chip_->bus().read(sbuf_at(0, 0x100), std::as_writable_bytes(std::span(found)), {}));
+    ASSERT_TRUE(
+        chip_->bus().read(sbuf_address(0, 0x100), std::as_writable_bytes(std::span(found)), {}));
     for (unsigned i = 0; i < 4; ++i) EXPECT_EQ(found[i], bf16_of(sums[i])) << i;
   }
 }

@@ -18,12 +18,12 @@ class ServiceClasses : public GenerationMachine {
  protected:
   // `packets` copies of a class in a queue, then one word to a semaphore of the queue.
   void fill(unsigned queue, unsigned packets, uint64_t bytes, unsigned service_class) {
-    set_up(queue);
+    set_up_queue(0, queue);
     for (unsigned n = 0; n < packets; ++n) {
       add_packet(queue, n, kData + n * bytes, kData + 0x800000 + queue * 0x200000 + n * bytes,
                  static_cast<uint32_t>(bytes & NEURON_DESC_LENGTH_MASK), service_class);
     }
-    add_packet(queue, packets, kOne, increment_of(20 + queue), 4, service_class);
+    add_packet(queue, packets, kOne, semaphore_increment(20 + queue), 4, service_class);
   }
   // When queue 1, of 4 small packets, is done, which is rung `pause` instructions behind queue 0,
   // of 20 large ones; and when queue 0 is.
@@ -42,7 +42,7 @@ class ServiceClasses : public GenerationMachine {
     EXPECT_EQ(
         std::memcmp(memory(kData, 4 * kSmall), memory(kData + 0xA00000, 4 * kSmall), 4 * kSmall),
         0);
-    return {register_at(kSp, 6), register_at(kSp, 2), register_at(kSp, 4)};
+    return {register_of(kSp, 6), register_of(kSp, 2), register_of(kSp, 4)};
   }
 };
 
@@ -94,7 +94,7 @@ TEST_F(ServiceClasses, AreServedInTheirOrderAndTheHighestWaitsForAllOthers) {
     program.push_back(time_when(20 + queue, 1, 2 + 2 * queue));
   }
   execute(kSp, program);
-  const auto done = [&](unsigned queue) { return register_at(kSp, 2 + 2 * queue); };
+  const auto done = [&](unsigned queue) { return register_of(kSp, 2 + 2 * queue); };
   // A packet of class 3 was in service before the others were ready.
   constexpr uint64_t kEach = 8 * kBulkTime + kDescriptor;
   EXPECT_LT(done(2), kStart + kEach + 2 * kBulkTime);
@@ -106,14 +106,14 @@ TEST_F(ServiceClasses, AreServedInTheirOrderAndTheHighestWaitsForAllOthers) {
 
 TEST_F(ServiceClasses, APacketWaitsForThoseInFrontOfItInItsQueue) {
   fill(0, 8, kBulk, 3);
-  add_packet(0, 9, kOne, increment_of(22), 4, 0);
+  add_packet(0, 9, kOne, semaphore_increment(22), 4, 0);
   fill(1, 8, kBulk, 1);
   execute(kSp, {ring(0, 10), ring(1, 9), time_when(21, 1, 2), time_when(22, 1, 4)});
-  EXPECT_GT(register_at(kSp, 4), register_at(kSp, 2) + 6 * kBulkTime);
+  EXPECT_GT(register_of(kSp, 4), register_of(kSp, 2) + 6 * kBulkTime);
 }
 
 TEST_F(ServiceClasses, AreInTheDescriptorsThatTheCoreGenerates) {
-  set_up(3);
+  set_up_queue(0, 3);
   Instruction i = inst(NEURON_OP_DMA_GENERATE);
   i.engines = 1u << kPool;
   i.generate.from = kData;

@@ -30,7 +30,7 @@ class BackgroundTranspose : public GenerationMachine {
     begin(generation);
     for (unsigned p = 0; p < 128; ++p) {
       const std::vector<std::byte> zeros(8192);
-      EXPECT_TRUE(chip_->bus().write(sbuf_at(p, 0), zeros, {}));
+      EXPECT_TRUE(chip_->bus().write(sbuf_address(p, 0), zeros, {}));
     }
     Instruction weights = inst(NEURON_OP_LDWEIGHTS);
     weights.src0 = sbuf(128, 0, NEURON_DTYPE_BF16, 128);
@@ -39,7 +39,7 @@ class BackgroundTranspose : public GenerationMachine {
     program[1].pe.swap = true;
     program.insert(program.end(), work.begin(), work.end());
     execute(kPe, program);
-    return model_time();
+    return time();
   }
   uint64_t added(unsigned generation, const std::vector<Instruction>& work) {
     return time_of(generation, work) - time_of(generation, {});
@@ -92,7 +92,7 @@ TEST_F(BackgroundTranspose, ResultsBecomeVisibleInTheOrderOfTheProgram) {
   small.update[0] = update(NEURON_UPDATE_INC, 31);
   for (unsigned p = 0; p < 128; ++p) {
     const std::vector<std::byte> zeros(8192);
-    ASSERT_TRUE(chip_->bus().write(sbuf_at(p, 0), zeros, {}));
+    ASSERT_TRUE(chip_->bus().write(sbuf_address(p, 0), zeros, {}));
   }
   Instruction weights = inst(NEURON_OP_LDWEIGHTS);
   weights.src0 = sbuf(128, 0, NEURON_DTYPE_BF16, 128);
@@ -104,7 +104,7 @@ TEST_F(BackgroundTranspose, ResultsBecomeVisibleInTheOrderOfTheProgram) {
   set_core(block + NEURON_ENG_CONTROL, NEURON_CMD_START);
   execute(kPe, {weights, large, small});
   // An engine whose wait holds already goes on at once, so the second time is not earlier.
-  EXPECT_GE(register_at(NEURON_ENGINE_SP, 4), 2 * interval(large) + interval(weights) / 4);
+  EXPECT_GE(register_of(NEURON_ENGINE_SP, 4), 2 * interval(large) + interval(weights) / 4);
 }
 
 }  // namespace

@@ -187,15 +187,7 @@ TEST_F(Trace, EntriesOfAProgramThatDoesNotEndAreSeenWhileItRuns) {
 
 class TraceOfGeneration3 : public CoreMachine {
  protected:
-  void SetUp() override {
-    chip::ChipConfig config;
-    config.pci_device = NEURON_PCI_DEVICE_TRN2;
-    config.hbm_bytes_each = 64u << 20;
-    config.workers = 1;
-    std::string error;
-    chip_ = core::create_chip(config, host_, error);
-    ASSERT_NE(chip_, nullptr) << error;
-  }
+  void SetUp() override { create(3); }
   void set(uint32_t at, uint32_t value) {
     set_core(NEURON_V3_CORE_WINDOW(0) + NEURON_CORE_ENGINE(kDve) + at, value);
   }
