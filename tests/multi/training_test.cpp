@@ -78,11 +78,11 @@ TEST(ParallelTraining, OfTwoInstancesGivesTheBitsOfOneWithAsManyRanks) {
   const Folder folder;
   const Daemon first = instance(folder, "first"), second = instance(folder, "second");
   Job one(folder, {first.emulator()},
-          {"--cores", test::kSanitized ? "4" : "16", "--epochs", "1", "--rate", "0.8"});
+          {"--cores", test::kSanitized ? "4" : "16", "--epochs", "2", "--rate", "0.8"});
   const std::string expected = one.line_of(0, "weights ");
   EXPECT_EQ(one[0].wait(), 0) << one.log(0);
   Job two(folder, {first.emulator(), second.emulator()},
-          {"--cores", test::kSanitized ? "2" : "8", "--epochs", "1", "--rate", "0.8"});
+          {"--cores", test::kSanitized ? "2" : "8", "--epochs", "2", "--rate", "0.8"});
   EXPECT_THAT(two.line_of(0, "training"), HasSubstr("ranks of 2 processes"));
   EXPECT_EQ(two.line_of(0, "weights "), expected);
   EXPECT_EQ(two[0].wait(), 0) << two.log(0);

@@ -3,7 +3,7 @@
 // off, the first half on an idle host, the second on one whose processors others keep busy: the
 // same bits and the same model time.
 //
-// NEURON_TEST_RUNS says how often: 3 unless it is set, 100 at night.
+// NEURON_TEST_RUNS says how often: 5 unless it is set, 100 at night.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 size_t runs() {
   const char* text = std::getenv("NEURON_TEST_RUNS");
-  return text != nullptr ? static_cast<size_t>(std::max(2, std::atoi(text))) : 3;
+  return text != nullptr ? static_cast<size_t>(std::max(2, std::atoi(text))) : 5;
 }
 
 // Small numbers, or those of rows; the positions of a sparse matrix must differ in a column, so

@@ -389,7 +389,7 @@ TEST(Processes, RandomFaultsEndWithTheNameOfTheFaultyRankAndLeaveNothingBehind) 
     const char* value = getenv(name);
     return value != nullptr ? atoi(value) : otherwise;
   };
-  const int faults = number("CCOM_TEST_FAULTS", 50);
+  const int faults = number("CCOM_TEST_FAULTS", 100);
   const std::set<std::string> before = leftovers();
   std::mt19937 random(static_cast<uint32_t>(number("CCOM_TEST_FAULTS_SEED", faults)));
   for (int i = 0; i < faults; ++i) {
