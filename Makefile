@@ -17,7 +17,7 @@ all: configure ## the same with tests
 	cmake --build $(BUILD) -j $(JOBS)
 
 dependencies:
-	@packaging/install-build-dependencies
+	@packaging/install-build-dependencies python
 
 test-dependencies:
 	@packaging/install-build-dependencies test browser
@@ -42,7 +42,7 @@ train: configure ## train the digits model on the core in three precisions; loss
 test: vm-dependencies ## lint, all tests, a virtual machine, sanitizers, short fuzzing; CI runs what of it fits into forty minutes
 	@tests/run-all $(JOBS)
 
-check: test-dependencies all ## the quick tests, at most 4 minutes
+check: test-dependencies all ## the quick tests, those without the label slow; nine minutes on two cores
 	cd $(BUILD) && $(CTEST) -j $(JOBS) -LE slow
 
 lint: test-dependencies all ## layers, circles, pictures, sizes, dialect, waits, formatting, headers, tests that promises name, exported symbols

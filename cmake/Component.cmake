@@ -21,6 +21,9 @@ function(neuron_precompile name)
     file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/${shared}.cpp CONTENT "int main() {}\n")
     if(type STREQUAL EXECUTABLE)
       add_executable(${shared} EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/${shared}.cpp)
+      # No program for users, so not among them, where builds of before have put it.
+      file(REMOVE ${CMAKE_BINARY_DIR}/bin/${shared})
+      set_target_properties(${shared} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/generated)
     else()
       add_library(${shared} OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/${shared}.cpp)
     endif()
@@ -36,11 +39,34 @@ function(neuron_precompile name)
   target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds$<SEMICOLON>-Wno-stringop-overflow$<SEMICOLON>-Wno-stringop-overread>)
 endfunction()
 
-# neuron_component(NAME FOLDERS folder... LINK target... OPTIONS option...): a static library of every source in the folders
-# (not below them). A folder without sources yields an interface library, so that a new part can be
-# named before its first file exists.
+# neuron_unite(NAME): the C++ sources of a target are compiled several at once, in the order of their names: what a header costs, above all
+# one of templates, is then paid once for all of them. So two sources of one target may not give two things one name in one namespace.
+# Sources with options of their own stay alone (CMake sees to it), and so do those that Highway compiles once for each kind of processor.
+function(neuron_unite name)
+  if(NEURON_UNITE LESS 2)
+    return()
+  endif()
+  get_target_property(sources ${name} SOURCES)
+  get_target_property(folder ${name} SOURCE_DIR)
+  foreach(source IN LISTS sources)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder})
+    if(source MATCHES "\\.c$")
+      set_source_files_properties(${source} TARGET_DIRECTORY ${name} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    elseif(EXISTS ${source})
+      file(STRINGS ${source} targets REGEX "^#include <hwy/foreach_target\\.h>" LIMIT_COUNT 1)
+      if(targets)
+        set_source_files_properties(${source} TARGET_DIRECTORY ${name} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+      endif()
+    endif()
+  endforeach()
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${NEURON_UNITE})
+endfunction()
+
+# neuron_component(NAME FOLDERS folder... LINK target... OPTIONS option... [SEPARATE]): a static library of every source in the folders
+# (not below them). SEPARATE: each source is compiled alone, because they name things of their own alike. A folder without sources
+# yields an interface library, so that a new part can be named before its first file exists.
 function(neuron_component name)
-  cmake_parse_arguments(ARG "" "" "FOLDERS;LINK;OPTIONS" ${ARGN})
+  cmake_parse_arguments(ARG "SEPARATE" "" "FOLDERS;LINK;OPTIONS" ${ARGN})
   set(sources "")
   foreach(folder IN LISTS ARG_FOLDERS)
     file(GLOB found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.c ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
@@ -50,6 +76,9 @@ function(neuron_component name)
     add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC neuron_include ${ARG_LINK})
     target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+    if(NOT ARG_SEPARATE)
+      neuron_unite(${name})
+    endif()
     list(FILTER sources INCLUDE REGEX "\\.cpp$")
     if(sources)
       neuron_precompile(${name})
@@ -77,21 +106,26 @@ endfunction()
 # them is left to run alone at the end.
 set(NEURON_LONG_TESTS matrix=300 simulator=280 published=150 precheck=75 unit_neuroncore=60 profile=50
   multi=45 operators=45 serve=35 unit_chip=30 unit_ccom_simulator=30 unit_ccom_progress=30 unit_ccom_api=30 launchers=25)
-function(neuron_set_test_cost name)
+function(neuron_set_test_cost name) # [the name in the list, if it is another]
+  list(APPEND ARGN ${name})
+  list(GET ARGN 0 listed)
   foreach(long IN LISTS NEURON_LONG_TESTS)
-    if(long MATCHES "^${name}=([0-9]+)$")
+    if(long MATCHES "^${listed}=([0-9]+)$")
       set_tests_properties(${name} PROPERTIES COST ${CMAKE_MATCH_1})
     endif()
   endforeach()
 endfunction()
 
-# neuron_test(NAME FOLDER... [SOURCES file...] [LINK target...] [NEEDS program...] [SLOW pattern] [TIMEOUT seconds] [PROPERTIES name value...]):
+# neuron_test(NAME FOLDER... [SEPARATE] [SOURCES file...] [LINK target...] [NEEDS program...] [SLOW pattern] [PARTS number] [TIMEOUT seconds]
+#   [PROPERTIES name value...]):
 # one GoogleTest program of every *_test.cpp in the folders, which are relative to the calling CMakeLists.txt.
-# SOURCES are compiled into it too. NEEDS are programs and libraries that the tests start or load: they are built first.
+# SOURCES are compiled into it too. SEPARATE: each source is compiled alone, as one that chooses versions of the headers has to be.
+# NEEDS are programs and libraries that the tests start or load: they are built first.
 # Tests that match SLOW, a filter of GoogleTest, are NAME_slow with the label slow, which `make check` leaves out.
+# PARTS: under the thread sanitizer the tests are divided among so many of ctest, NAME_part1 and so on, as one would be left to run alone.
 # PROPERTIES are those of ctest.
 function(neuron_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;SLOW" "SOURCES;LINK;NEEDS;PROPERTIES" ${ARGN})
+  cmake_parse_arguments(ARG "SEPARATE" "TIMEOUT;SLOW;PARTS" "SOURCES;LINK;NEEDS;PROPERTIES" ${ARGN})
   set(sources ${ARG_SOURCES})
   foreach(folder IN LISTS ARG_UNPARSED_ARGUMENTS)
     file(GLOB found CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*_test.cpp)
@@ -111,9 +145,22 @@ function(neuron_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   neuron_use_googletest(${name})
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
+  if(NOT ARG_SEPARATE)
+    neuron_unite(${name})
+  endif()
   neuron_precompile(${name} HEADERS <gmock/gmock.h> <gtest/gtest.h> LINK GTest::gtest GTest::gmock)
   if(ARG_NEEDS)
     add_dependencies(${name} ${ARG_NEEDS})
+  endif()
+  if(ARG_PARTS AND NEURON_SANITIZE STREQUAL "thread")
+    foreach(part RANGE 1 ${ARG_PARTS})
+      math(EXPR index "${part} - 1")
+      add_test(NAME ${name}_part${part} COMMAND ${name})
+      set_tests_properties(${name}_part${part} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ${ARG_PROPERTIES}
+        ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_PARTS};GTEST_SHARD_INDEX=${index}")
+      neuron_set_test_cost(${name}_part${part} ${name})
+    endforeach()
+    return()
   endif()
   # The lanes of the sanitizers have labels of their own.
   if(ARG_SLOW AND NOT NEURON_SANITIZE)

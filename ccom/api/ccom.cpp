@@ -17,7 +17,6 @@ using neuron::ccom::Error;
 using neuron::ccom::fail;
 using neuron::ccom::good_handle;
 using neuron::ccom::guarded;
-using neuron::ccom::JoinOptions;
 using neuron::ccom::make_handle;
 using neuron::ccom::read_settings;
 using neuron::ccom::Result;
@@ -47,6 +46,13 @@ ccom_status_t with(const ccom_comm_t* comm, const char* function, Work&& work) {
 
 ccom_status_t null_argument(const char* function, const char* name) {
   return set_last_error(fail(CCOM_INVALID, "{}: {} is null", function, name));
+}
+
+ccom_status_t wrong_size(const char* function, const char* type, size_t given, size_t expected) {
+  return set_last_error(fail(CCOM_INVALID,
+                             "{}: size_of is {}, sizeof({}) is {}; set it, and compile with the "
+                             "header of version {}",
+                             function, given, type, expected, ccom_version()));
 }
 
 // Hands a new communicator, or its error, to the caller; null if this rank has none.
@@ -142,20 +148,7 @@ ccom_status_t ccom_init(uint32_t rank, uint32_t size, const ccom_options_t* opti
     if (!settings) {
       return set_last_error(settings.error());
     }
-    JoinOptions join;
-    join.rank = rank;
-    join.size = size;
-    join.root = settings->root;
-    join.secret = settings->secret;
-    join.deadline = neuron::base::Deadline::after(settings->timeout);
-    join.shared_memory = settings->shared_memory;
-    join.device = settings->device;
-    join.heartbeat = settings->heartbeat;
-    const auto join_with = [&]() -> Result<std::unique_ptr<Communicator>> {
-      NEURON_TRY(bootstrap, Bootstrap::join(join));
-      return Communicator::make(std::move(bootstrap), *settings);
-    };
-    auto made = join_with();
+    auto made = Communicator::join(rank, size, *settings);
     if (!made) {
       return set_last_error(made.error().with("rank {} of {} could not join", rank, size));
     }
@@ -201,6 +194,23 @@ ccom_status_t ccom_shrink(ccom_comm_t* comm, ccom_comm_t** result) {
     }
     *result = nullptr;
     return hand_over(body.shrink(), result);
+  });
+}
+
+ccom_status_t ccom_grow(ccom_comm_t* comm, uint32_t size, const char* root, ccom_comm_t** result) {
+  return with(comm, "ccom_grow", [&](Communicator& body) {
+    if (result == nullptr) {
+      return null_argument("ccom_grow", "result");
+    }
+    *result = nullptr;
+    return hand_over(body.grow(size, root != nullptr ? root : ""), result);
+  });
+}
+
+ccom_status_t ccom_revoke(ccom_comm_t* comm) {
+  return with(comm, "ccom_revoke", [&](Communicator& body) {
+    body.revoke();
+    return CCOM_SUCCESS;
   });
 }
 
@@ -252,11 +262,7 @@ ccom_status_t ccom_told(const ccom_comm_t* comm, uint64_t since, ccom_notice_t* 
       return null_argument("ccom_told", "notice");
     }
     if (notice->size_of != sizeof(*notice)) {
-      return set_last_error(fail(
-          CCOM_INVALID,
-          "ccom_told: size_of is {}, sizeof(ccom_notice_t) is {}; set it, and compile with the "
-          "header of version {}",
-          notice->size_of, sizeof(*notice), ccom_version()));
+      return wrong_size("ccom_told", "ccom_notice_t", notice->size_of, sizeof(*notice));
     }
     const auto told = body.told(since);
     if (!told) {
@@ -288,6 +294,29 @@ ccom_status_t ccom_mem_free(ccom_comm_t* comm, void* memory) {
   return with(comm, "ccom_mem_free", [&](Communicator& body) {
     return memory == nullptr ? CCOM_SUCCESS : status_of(body.release(memory));
   });
+}
+
+ccom_status_t ccom_memory(const ccom_comm_t* comm, ccom_memory_t* memory) {
+  return with(comm, "ccom_memory", [&](const Communicator& body) {
+    if (memory == nullptr) {
+      return null_argument("ccom_memory", "memory");
+    }
+    if (memory->size_of != sizeof(*memory)) {
+      return wrong_size("ccom_memory", "ccom_memory_t", memory->size_of, sizeof(*memory));
+    }
+    const auto use = body.memory();
+    memory->allocated = use.allocated;
+    memory->working = use.working;
+    return CCOM_SUCCESS;
+  });
+}
+
+ccom_status_t ccom_suspend(ccom_comm_t* comm) {
+  return with(comm, "ccom_suspend", [](Communicator& body) { return status_of(body.suspend()); });
+}
+
+ccom_status_t ccom_resume(ccom_comm_t* comm) {
+  return with(comm, "ccom_resume", [](Communicator& body) { return status_of(body.resume()); });
 }
 
 ccom_status_t ccom_run(ccom_comm_t* comm, const ccom_collective_t* collective) {
@@ -323,6 +352,65 @@ ccom_status_t ccom_test(ccom_request_t* request) {
 
 ccom_status_t ccom_wait(ccom_request_t* request) {
   return end_request(request, "ccom_wait", &Streams::wait);
+}
+
+ccom_status_t ccom_launch(ccom_comm_t* comm, const ccom_collective_t* collective,
+                          const ccom_completion_t* completion) {
+  return with(comm, "ccom_launch", [&](Communicator& body) {
+    if (collective == nullptr || completion == nullptr) {
+      return null_argument("ccom_launch", collective == nullptr ? "collective" : "completion");
+    }
+    if (completion->size_of != sizeof(*completion)) {
+      return wrong_size("ccom_launch", "ccom_completion_t", completion->size_of,
+                        sizeof(*completion));
+    }
+    if (completion->done == nullptr) {
+      return null_argument("ccom_launch", "completion->done");
+    }
+    return status_of(body.launch(*collective, *completion));
+  });
+}
+
+ccom_status_t ccom_window_open(ccom_comm_t* comm, void* memory, size_t size, uint32_t* window) {
+  return with(comm, "ccom_window_open", [&](Communicator& body) {
+    if (window == nullptr) {
+      return null_argument("ccom_window_open", "window");
+    }
+    const auto opened = body.open_window(memory, size);
+    if (opened) {
+      *window = *opened;
+    }
+    return status_of(opened);
+  });
+}
+
+ccom_status_t ccom_window_close(ccom_comm_t* comm, uint32_t window) {
+  return with(comm, "ccom_window_close",
+              [&](Communicator& body) { return status_of(body.close_window(window)); });
+}
+
+ccom_status_t ccom_put(ccom_comm_t* comm, uint32_t window, uint32_t target, uint64_t offset,
+                       const void* source, size_t size, uint32_t signal) {
+  return with(comm, "ccom_put", [&](Communicator& body) {
+    return status_of(body.put(window, target, offset, source, size, signal));
+  });
+}
+
+ccom_status_t ccom_signal(ccom_comm_t* comm, uint32_t window, uint32_t target, uint32_t signal) {
+  return with(comm, "ccom_signal", [&](Communicator& body) {
+    if (signal == CCOM_NO_SIGNAL) {
+      return set_last_error(fail(CCOM_INVALID, "ccom_signal: there is no signal CCOM_NO_SIGNAL"));
+    }
+    return status_of(body.put(window, target, 0, nullptr, 0, signal));
+  });
+}
+
+ccom_status_t ccom_wait_signal(ccom_comm_t* comm, uint32_t window, uint32_t source, uint32_t signal,
+                               uint64_t count, uint32_t timeout_ms) {
+  return with(comm, "ccom_wait_signal", [&](Communicator& body) {
+    return status_of(
+        body.wait_signal(window, source, signal, count, std::chrono::milliseconds(timeout_ms)));
+  });
 }
 
 size_t ccom_explain(ccom_comm_t* comm, const ccom_collective_t* collective, char* text,

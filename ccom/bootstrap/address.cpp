@@ -62,6 +62,16 @@ Result<Address> parse_address(const std::string& text) {
   return address;
 }
 
+bool is_loopback(const Address& address) {
+  if (!address.v6) {
+    return address.bytes[0] == IN_LOOPBACKNET;
+  }
+  in6_addr bytes;
+  std::memcpy(&bytes, address.bytes.data(), sizeof(bytes));
+  return IN6_IS_ADDR_LOOPBACK(&bytes) ||
+         (IN6_IS_ADDR_V4MAPPED(&bytes) && bytes.s6_addr[12] == IN_LOOPBACKNET);
+}
+
 std::string text_of(const Address& address) {
   char text[INET6_ADDRSTRLEN] = {};
   inet_ntop(address.v6 ? AF_INET6 : AF_INET, address.bytes.data(), text, sizeof(text));

@@ -27,6 +27,8 @@ struct Address {
 
 Result<Address> parse_address(const std::string& text);
 std::string text_of(const Address& address);
+// Whether only this host reaches it.
+bool is_loopback(const Address& address);
 
 // Opens a listening socket at the address; port 0 means any port. `address` becomes the address
 // that it is bound to.

@@ -202,7 +202,7 @@ void fields(Direction& each, T& m) {
 // Whether a failure may have this status: a rank must not take a failure for a success, nor show a
 // number without a name.
 bool is_failure(uint32_t status) {
-  return status > CCOM_SUCCESS && status <= CCOM_REFUSED && status != CCOM_IN_PROGRESS;
+  return status > CCOM_SUCCESS && status <= CCOM_REVOKED && status != CCOM_IN_PROGRESS;
 }
 
 template <class T>

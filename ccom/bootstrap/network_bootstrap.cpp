@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "ccom/bootstrap/descriptor_exchange.h"
+#include "ccom/bootstrap/file_descriptor_exchange.h"
 #include "ccom/bootstrap/local_bootstrap.h"
 #include "ccom/bootstrap/rank_list.h"
 

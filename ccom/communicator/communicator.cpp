@@ -4,15 +4,20 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ccom/bootstrap/address.h"
 #include "ccom/bootstrap/rank_list.h"
 #include "ccom/communicator/members.h"
 #include "ccom/plan/calibration.h"
 #include "ccom/transport/fabric_address.h"
 #include "ccom/transport/network_port.h"
+#include "driver/base/backoff.h"
 
 namespace neuron::ccom {
 
 Communicator::~Communicator() {
+  if (streams_) {
+    streams_->end_launches();
+  }
   if (dump_) {
     dump_->after_failure();
   }
@@ -21,6 +26,9 @@ Communicator::~Communicator() {
 void Communicator::forget() {
   dump_->forget();
   streams_->forget();
+  for (auto& [number, window] : windows_) {
+    static_cast<void>(window.release());
+  }
   static_cast<void>(bootstrap_.release());
 }
 
@@ -38,6 +46,31 @@ Result<std::unique_ptr<Communicator>> Communicator::make(std::unique_ptr<Bootstr
   return made;
 }
 
+Result<std::unique_ptr<Communicator>> Communicator::join(Rank rank, uint32_t size,
+                                                         const Settings& settings) {
+  if (settings.require_secret && settings.secret.empty()) {
+    NEURON_TRY(root, parse_address(settings.root));
+    if (!is_loopback(root)) {
+      return fail(
+          CCOM_INVALID,
+          "whoever reaches {} could join this job, which CCOM_REQUIRE_SECRET=1 forbids; give "
+          "all ranks the same CCOM_SECRET",
+          settings.root);
+    }
+  }
+  JoinOptions options;
+  options.rank = rank;
+  options.size = size;
+  options.root = settings.root;
+  options.secret = settings.secret;
+  options.deadline = base::Deadline::after(settings.timeout);
+  options.shared_memory = settings.shared_memory;
+  options.device = settings.device;
+  options.heartbeat = settings.heartbeat;
+  NEURON_TRY(bootstrap, Bootstrap::join(options));
+  return make(std::move(bootstrap), settings);
+}
+
 Result<void> Communicator::set_up(base::Deadline deadline) {
   bootstrap_->on_failure([this](Rank, const Error& error) { failure_.note(error); });
   NEURON_CHECK(agree(*bootstrap_, settings_, deadline));
@@ -51,14 +84,17 @@ Result<void> Communicator::set_up(base::Deadline deadline) {
   streams_.emplace(*bootstrap_, *planner_, *recorder_, failure_, *dump_, settings_.timeout);
 
   const ExecutorContext context = this->context(deadline);
-  const bool local = one_host(bootstrap_->members()) && (settings_.shared_memory || size() == 1);
-  auto executor = local ? make_host_executor(context) : make_network_executor(context);
+  auto executor = all_mapped() ? make_host_executor(context) : make_network_executor(context);
   if (!executor) {
     dump_->forget();  // no operation has run
     return executor.error();
   }
   streams_->use(std::move(*executor));
   return bootstrap_->barrier(deadline);
+}
+
+bool Communicator::all_mapped() const {
+  return one_host(bootstrap_->members()) && (settings_.shared_memory || size() == 1);
 }
 
 ExecutorContext Communicator::context(base::Deadline deadline) {
@@ -81,6 +117,57 @@ ExecutorContext Communicator::context(base::Deadline deadline) {
 Result<std::unique_ptr<NetworkPort>> Communicator::open_port() {
   NEURON_CHECK(streams_->usable());
   return open_network_port(context(base::Deadline::after(settings_.timeout)));
+}
+
+Result<uint32_t> Communicator::open_window(void* memory, uint64_t bytes) {
+  NEURON_CHECK(streams_->usable());
+  Window::Parts parts;
+  parts.bootstrap = bootstrap_.get();
+  parts.memory = &*memory_;
+  parts.failure = &failure_;
+  if (!all_mapped()) {
+    NEURON_TRY(port, open_port());
+    parts.port = std::move(port);
+  }
+  NEURON_TRY(window, Window::open(std::move(parts), static_cast<std::byte*>(memory), bytes,
+                                  base::Deadline::after(settings_.timeout)));
+  windows_[next_window_] = std::move(window);
+  return next_window_++;
+}
+
+Result<void> Communicator::close_window(uint32_t window) {
+  NEURON_CHECK(find_window(window));
+  // Nobody puts any more when all are here; after a failure nobody else may come.
+  const Result<void> met = status() == CCOM_SUCCESS
+                               ? meet("ccom_window_close", ccom::format("window {}", window))
+                               : Result<void>();
+  windows_.erase(window);
+  return met;
+}
+
+Result<Window*> Communicator::find_window(uint32_t window) {
+  const auto found = windows_.find(window);
+  if (found == windows_.end()) {
+    return fail(CCOM_INVALID, "there is no window {}: it was never opened, or it was closed",
+                window);
+  }
+  return found->second.get();
+}
+
+Result<void> Communicator::put(uint32_t window, Rank target, uint64_t offset, const void* source,
+                               uint64_t bytes, uint32_t signal) {
+  NEURON_CHECK(streams_->usable());
+  NEURON_TRY(found, find_window(window));
+  return found->put(target, offset, static_cast<const std::byte*>(source), bytes, signal,
+                    settings_.timeout);
+}
+
+Result<void> Communicator::wait_signal(uint32_t window, Rank source, uint32_t signal,
+                                       uint64_t count, std::chrono::milliseconds timeout) {
+  NEURON_CHECK(streams_->usable());
+  NEURON_TRY(found, find_window(window));
+  return found->wait(source, signal, count,
+                     base::Deadline::after(timeout.count() != 0 ? timeout : settings_.timeout));
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t key) {
@@ -119,6 +206,11 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t
 Result<std::unique_ptr<Communicator>> Communicator::shrink() {
   // All operations in flight end first, here and elsewhere.
   abort("it shrinks the communicator");
+  // Ranks regroup by another key after a failure, which the bootstrap's thread notes.
+  const base::Deadline noted = base::Deadline::after(std::chrono::seconds(1));
+  while (status() == CCOM_SUCCESS && !noted.expired()) {
+    base::sleep_for(std::chrono::microseconds(100));
+  }
   const std::vector<Rank> dead = bootstrap_->dead();
   std::vector<Rank> ranks;
   for (Rank i = 0; i < size(); ++i) {
@@ -133,9 +225,80 @@ Result<std::unique_ptr<Communicator>> Communicator::shrink() {
   return make(std::move(group), settings_);
 }
 
+Result<void> Communicator::meet(const char* function, const std::string& says) {
+  const std::string mine = ccom::format("{}: {}", function, says);
+  NEURON_TRY(all, bootstrap_->all_gather(bytes_of(mine), base::Deadline::after(settings_.timeout)));
+  for (Rank i = 0; i < size(); ++i) {
+    const std::string theirs(reinterpret_cast<const char*>(all[i].data()), all[i].size());
+    if (theirs != mine) {
+      return fail(CCOM_MISMATCH, "{} says \"{}\", {} says \"{}\"", describe(me()), mine,
+                  describe(bootstrap_->members()[i]), theirs);
+    }
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::grow(uint32_t ranks, const std::string& root) {
+  NEURON_CHECK(streams_->usable());
+  Settings settings = settings_;
+  if (!root.empty()) {
+    settings.root = root;
+  }
+  if (ranks <= size()) {
+    return fail(CCOM_INVALID, "ccom_grow: {} ranks were asked for, but the communicator has {}",
+                ranks, size());
+  }
+  if (settings.root.empty()) {
+    return fail(CCOM_INVALID,
+                "ccom_grow: the ranks of this communicator joined without an address; give one at "
+                "which rank 0 collects the new ranks");
+  }
+  // Ranks that disagree would only find out at the end of their deadlines.
+  NEURON_CHECK(meet("ccom_grow", ccom::format("{} ranks at {}", ranks, settings.root)));
+  return join(rank(), ranks, settings);
+}
+
+Result<void> Communicator::suspend() {
+  NEURON_CHECK(streams_->usable());
+  // When all ranks are here, none reads another's memory any more.
+  NEURON_CHECK(meet("ccom_suspend",
+                    streams_->idle() ? "no operation is under way" : "an operation is under way"));
+  if (!streams_->idle()) {
+    return fail(CCOM_INVALID,
+                "ccom_suspend: operations were started and are not over; wait for them first");
+  }
+  streams_->suspend();
+  memory_->give_back();
+  return {};
+}
+
+Result<void> Communicator::resume() {
+  if (!streams_->suspended()) {
+    return fail(CCOM_INVALID, "ccom_resume: the communicator is not suspended");
+  }
+  NEURON_CHECK(meet("ccom_resume", "it is suspended"));
+  streams_->resume();
+  return {};
+}
+
+MemoryUse Communicator::memory() const {
+  MemoryUse use = memory_->use();
+  use.working += streams_->working_memory();
+  return use;
+}
+
 void Communicator::abort(const std::string& why) {
   if (status() == CCOM_SUCCESS) {
     bootstrap_->abort(fail(CCOM_ABORTED, "{} aborted: {}", describe(me()), why));
+  }
+}
+
+void Communicator::revoke() {
+  if (status() == CCOM_SUCCESS) {
+    const Error why =
+        fail(CCOM_REVOKED, "{} revoked the communicator; ccom_shrink makes a new one of its ranks",
+             describe(me()));
+    bootstrap_->abort(why);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include <ccom/ccom.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "ccom/bootstrap/bootstrap.h"
 #include "ccom/communicator/environment.h"
 #include "ccom/communicator/streams.h"
+#include "ccom/communicator/window.h"
 #include "ccom/plan/planner.h"
 
 namespace neuron::ccom {
@@ -23,6 +25,9 @@ namespace neuron::ccom {
 class Communicator {
  public:
   static Result<std::unique_ptr<Communicator>> make(std::unique_ptr<Bootstrap> bootstrap,
+                                                    const Settings& settings);
+  // Joins the job of settings.root.
+  static Result<std::unique_ptr<Communicator>> join(Rank rank, uint32_t size,
                                                     const Settings& settings);
   ~Communicator();
 
@@ -34,17 +39,35 @@ class Communicator {
   Result<std::unique_ptr<Started>> start(const ccom_collective_t& call) {
     return streams_->start(call);
   }
+  Result<void> launch(const ccom_collective_t& call, const ccom_completion_t& completion) {
+    return streams_->launch(call, completion);
+  }
   Result<std::string> explain(const ccom_collective_t& call);
 
   Result<void*> allocate(size_t bytes) { return memory_->allocate(bytes); }
   Result<void> release(void* memory) { return memory_->release(memory); }
+  // Gives the working memory back, all ranks together, and refuses operations until resume().
+  Result<void> suspend();
+  Result<void> resume();
+  MemoryUse memory() const;
+
+  // Windows have numbers, the same on all ranks, which open and close them together.
+  Result<uint32_t> open_window(void* memory, uint64_t bytes);
+  Result<void> close_window(uint32_t window);
+  Result<void> put(uint32_t window, Rank target, uint64_t offset, const void* source,
+                   uint64_t bytes, uint32_t signal);
+  Result<void> wait_signal(uint32_t window, Rank source, uint32_t signal, uint64_t count,
+                           std::chrono::milliseconds timeout);
 
   // A port of its own to all ranks, which call this together.
   Result<std::unique_ptr<NetworkPort>> open_port();
 
   Result<std::unique_ptr<Communicator>> split(int32_t color, int32_t key);  // null: no color
   Result<std::unique_ptr<Communicator>> shrink();
+  // `root`: where rank 0 collects the new ranks; empty: at that of this communicator.
+  Result<std::unique_ptr<Communicator>> grow(uint32_t ranks, const std::string& root);
   void abort(const std::string& why);
+  void revoke();
   void tell(uint64_t number, const std::string& sentence) { bootstrap_->tell(number, sentence); }
   std::optional<Notice> told(uint64_t since) const { return bootstrap_->told(since); }
   Result<void> dump(const std::string& path) const { return dump_->write(path); }
@@ -57,6 +80,11 @@ class Communicator {
 
   Result<void> set_up(base::Deadline deadline);
   ExecutorContext context(base::Deadline deadline);
+  // Returns when all ranks have said the same at `function`; fails with two that have not.
+  Result<void> meet(const char* function, const std::string& says);
+  Result<Window*> find_window(uint32_t window);
+  // Whether every rank can read and write the shared memory of every other.
+  bool all_mapped() const;
   const Member& me() const { return bootstrap_->members()[bootstrap_->rank()]; }
 
   // Each member uses those above it.
@@ -68,6 +96,8 @@ class Communicator {
   std::unique_ptr<Bootstrap> bootstrap_;  // its thread notes failures
   std::optional<FlightDump> dump_;
   std::optional<Streams> streams_;
+  std::map<uint32_t, std::unique_ptr<Window>> windows_;
+  uint32_t next_window_ = 0;
 };
 
 }  // namespace neuron::ccom

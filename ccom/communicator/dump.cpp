@@ -121,7 +121,9 @@ Result<void> FlightDump::write(const std::string& path) const {
 }
 
 void FlightDump::after_failure() {
-  if (!done_ && failure_.status() != CCOM_SUCCESS && !path_.empty()) {
+  const ccom_status_t status = failure_.status();
+  // A revocation is meant: there is nothing to look for.
+  if (!done_ && status != CCOM_SUCCESS && status != CCOM_REVOKED && !path_.empty()) {
     done_ = true;
     static_cast<void>(write(path_));
   }

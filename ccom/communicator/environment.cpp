@@ -88,6 +88,8 @@ Result<Settings> read_settings(const ccom_options_t* options) {
   }
   NEURON_TRY(shared, number_of("CCOM_SHARED_MEMORY", false, 0, 1, 1));
   settings.shared_memory = shared == 1 && (given.flags & CCOM_FLAG_NO_SHARED_MEMORY) == 0;
+  NEURON_TRY(require, number_of("CCOM_REQUIRE_SECRET", false, 0, 1, 0));
+  settings.require_secret = require == 1;
   const std::string order = text_of(nullptr, "CCOM_ORDER");
   if (!order.empty() && order != "rank" && order != "fast") {
     return fail(CCOM_INVALID,

@@ -30,6 +30,7 @@ struct Settings {
   uint32_t device = 0;
   bool shared_memory = true;
   bool rank_order = true;
+  bool require_secret = false;  // at an address that other hosts reach
 };
 
 // `options` may be null.

@@ -70,4 +70,14 @@ Result<uint64_t> Heap::release(uint64_t offset) {
   return freed;
 }
 
+bool Heap::contains(uint64_t offset, uint64_t bytes) const {
+  auto block = allocated_.upper_bound(offset);
+  if (block == allocated_.begin()) {
+    return false;
+  }
+  --block;
+  const uint64_t at = offset - block->first;
+  return at <= block->second && bytes <= block->second - at;
+}
+
 }  // namespace neuron::ccom

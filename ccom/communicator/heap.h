@@ -26,6 +26,9 @@ class Heap {
   // Returns the size of the block in bytes.
   Result<uint64_t> release(uint64_t offset);
 
+  // Whether the bytes lie in one allocated block.
+  bool contains(uint64_t offset, uint64_t bytes) const;
+
   uint64_t used() const { return used_; }
   uint64_t largest_free() const;
 

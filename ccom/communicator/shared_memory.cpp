@@ -2,7 +2,9 @@
 #include "ccom/communicator/shared_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "ccom/transport/arena_layout.h"
@@ -11,6 +13,7 @@ namespace neuron::ccom {
 namespace {
 
 constexpr size_t kLargeBlock = 64u << 20;
+constexpr uint64_t kStaging = CCOM_MAX_STREAMS * ArenaLayout::kStagingBytes;
 
 // Bytes that the host can still give; 0: unknown.
 uint64_t available_memory() {
@@ -80,6 +83,32 @@ Result<void> SharedMemory::release(void* memory) {
     madvise(memory, *freed, MADV_REMOVE);
   }
   return {};
+}
+
+bool SharedMemory::allocated(const void* memory, uint64_t bytes) const {
+  return heap_.contains(reinterpret_cast<uintptr_t>(memory) - reinterpret_cast<uintptr_t>(heap_at_),
+                        bytes);
+}
+
+void SharedMemory::give_back() {
+  const ArenaLayout layout = ArenaLayout::of(static_cast<uint32_t>(arenas_.size()));
+  madvise(arenas_[rank_]->data() + layout.staging, kStaging, MADV_REMOVE);
+}
+
+MemoryUse SharedMemory::use() const {
+  MemoryUse use;
+  use.allocated = heap_.used();
+  const ArenaLayout layout = ArenaLayout::of(static_cast<uint32_t>(arenas_.size()));
+  const int file = arenas_[rank_]->descriptor();
+  const auto end = static_cast<off_t>(layout.staging + kStaging);
+  // The file has data where it has pages.
+  auto at = lseek(file, static_cast<off_t>(layout.staging), SEEK_DATA);
+  while (at >= 0 && at < end) {
+    const off_t hole = lseek(file, at, SEEK_HOLE);
+    use.working += static_cast<uint64_t>(std::min(hole < 0 ? end : hole, end) - at);
+    at = hole < 0 ? hole : lseek(file, hole, SEEK_DATA);
+  }
+  return use;
 }
 
 }  // namespace neuron::ccom

@@ -16,6 +16,11 @@
 
 namespace neuron::ccom {
 
+struct MemoryUse {
+  uint64_t allocated = 0;
+  uint64_t working = 0;
+};
+
 class SharedMemory {
  public:
   // `arenas`: by rank; null: on another host, or without shared memory. `rank` itself has one.
@@ -27,6 +32,13 @@ class SharedMemory {
 
   Result<void*> allocate(size_t bytes);
   Result<void> release(void* memory);
+  // Whether the bytes lie in one block that allocate() gave.
+  bool allocated(const void* memory, uint64_t bytes) const;
+
+  // Returns the pages of the staging memory to the system. No rank may use it meanwhile.
+  void give_back();
+  // What ccom_mem_alloc has given, and what of the staging memory has pages.
+  MemoryUse use() const;
 
  private:
   std::vector<std::shared_ptr<Arena>> arenas_;

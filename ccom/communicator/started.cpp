@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that were started: their order, their progress, their end.
 #include <algorithm>
+#include <system_error>
 
 #include "ccom/communicator/streams.h"
 #include "driver/base/backoff.h"
@@ -15,6 +16,7 @@ constexpr base::Backoff::Steps kLooks{.pauses = 256, .yields = 3840};
 
 Started::~Started() {
   if (owner != nullptr && !over) {
+    const auto held = owner->hold();
     owner->started_ -= std::erase(owner->lanes_[stream].pending, this);
   }
 }
@@ -34,7 +36,7 @@ std::unique_ptr<Started> Streams::enqueue(Lane& lane, const Operands& operands) 
   return started;
 }
 
-Result<std::unique_ptr<Started>> Streams::start(const ccom_collective_t& call) {
+Result<std::unique_ptr<Started>> Streams::queue(const ccom_collective_t& call) {
   NEURON_CHECK(usable());
   if (call.stream >= CCOM_MAX_STREAMS) {
     return make_request(call, size_).error();
@@ -46,10 +48,49 @@ Result<std::unique_ptr<Started>> Streams::start(const ccom_collective_t& call) {
   if (!lane.same(call)) {
     NEURON_CHECK(prepare(lane, call));
   }
-  auto started = enqueue(
-      lane, {static_cast<const std::byte*>(call.input), static_cast<std::byte*>(call.output)});
-  advance(lane);
-  return started;
+  return enqueue(lane,
+                 {static_cast<const std::byte*>(call.input), static_cast<std::byte*>(call.output)});
+}
+
+Result<std::unique_ptr<Started>> Streams::start(const ccom_collective_t& call) {
+  const auto held = hold();
+  NEURON_TRY(started, queue(call));
+  advance(lanes_[call.stream]);
+  return std::move(started);
+}
+
+Result<void> Streams::launch(const ccom_collective_t& call, const ccom_completion_t& completion) {
+  if (!launcher_) {
+    try {
+      launcher_ = std::make_unique<Launcher>([this] { advance_all(); });
+    } catch (const std::system_error& error) {
+      return fail(CCOM_RESOURCE, "rank {} has no thread for launched operations: {}", rank_,
+                  error.code().message());
+    }
+  }
+  const auto held = hold();
+  NEURON_TRY(started, queue(call));
+  started->completion = completion;
+  launched_.push_back(std::move(started));
+  launcher_->launched();
+  advance(lanes_[call.stream]);
+  return {};
+}
+
+void Streams::end_launches() {
+  if (!launcher_) {
+    return;
+  }
+  {
+    const auto held = hold();
+    for (const auto& launched : launched_) {
+      launcher_->ended(*launched->completion, CCOM_ABORTED,
+                       ccom::format("{}: its communicator was freed before it was done",
+                                    describe(launched->signature)));
+    }
+    launched_.clear();
+  }
+  launcher_.reset();
 }
 
 Result<void> Streams::run_among_started(Lane& lane, const Operands& operands) {
@@ -77,6 +118,10 @@ void Streams::finish(Lane& lane, Started& started, ccom_status_t status, Error e
   }
   lane.pending.pop_front();
   --started_;
+  if (started.completion) {
+    launcher_->ended(*started.completion, status, started.error.sentence);
+    std::erase_if(launched_, [&](const auto& launched) { return launched.get() == &started; });
+  }
 }
 
 void Streams::advance(Lane& lane) {
@@ -129,6 +174,8 @@ Result<void> Streams::drain(Lane& lane) {
 }
 
 ccom_status_t Streams::test(Started& started, Error& error) {
+  const auto held =
+      started.owner != nullptr ? started.owner->hold() : std::unique_lock<std::recursive_mutex>();
   if (!started.over && started.owner == nullptr) {
     error = fail(CCOM_ABORTED, "{}: its communicator was freed before it was done",
                  describe(started.signature));

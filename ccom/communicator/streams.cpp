@@ -40,6 +40,7 @@ Streams::Streams(Bootstrap& bootstrap, const Planner& planner, FlightRecorder& r
       plans_(planner, kPlans) {}
 
 Streams::~Streams() {
+  end_launches();
   for (Lane& lane : lanes_) {
     for (Started* started : lane.pending) {
       started->owner = nullptr;
@@ -58,14 +59,31 @@ void Streams::forget() {
     lane.pending.clear();
   }
   static_cast<void>(executor_.release());
+  static_cast<void>(launcher_.release());
+  for (auto& launched : launched_) {
+    static_cast<void>(launched.release());
+  }
 }
 
 Result<void> Streams::usable() {
+  const auto held = hold();  // the launcher may be writing the dump
   if (failure_.status() != CCOM_SUCCESS) {
     dump_.after_failure();
     return failure_.error();
   }
+  if (suspended_) {
+    return fail(CCOM_INVALID, "the communicator is suspended: all ranks call ccom_resume first");
+  }
   return {};
+}
+
+void Streams::suspend() {
+  const auto held = hold();
+  suspended_ = true;
+  for (Lane& lane : lanes_) {
+    lane.known = false;  // a repeated call asks again whether it may run
+  }
+  executor_->free_memory();
 }
 
 Result<void> Streams::run_lane(Lane& lane, const Operands& operands) {

@@ -3,7 +3,8 @@
 //
 // Concepts: a stream remembers its last call, so that a repeated one goes straight to the executor.
 // Operations of a stream run in order; those that were started wait for their turn. Operations of
-// several streams go on together. A failure is kept in FirstFailure and reported to all ranks.
+// several streams go on together; launched ones go on
+// by themselves. A failure is kept in FirstFailure and reported to all ranks.
 // Threads: one at a time. Owns: the executor and the plans. Fails: status and sentence.
 #ifndef CCOM_COMMUNICATOR_STREAMS_H
 #define CCOM_COMMUNICATOR_STREAMS_H
@@ -15,9 +16,13 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
 
 #include "ccom/communicator/dump.h"
 #include "ccom/communicator/first_failure.h"
+#include "ccom/communicator/launcher.h"
 #include "ccom/plan/plan_cache.h"
 #include "ccom/progress/executor.h"
 #include "ccom/request/arguments.h"
@@ -36,6 +41,7 @@ struct Started {
   std::chrono::milliseconds timeout{0};
   std::unique_ptr<Execution> execution;  // null: its turn has not come
   FlightRecord* record = nullptr;
+  std::optional<ccom_completion_t> completion;  // launched: who is told of the end
   bool over = false;
   Error error;  // of an operation that is over
   ccom_status_t status = CCOM_SUCCESS;
@@ -57,6 +63,7 @@ class Streams {
   Records& records() { return records_; }
 
   Result<void> run(const ccom_collective_t& call) {
+    const auto held = hold();
     if (call.stream < CCOM_MAX_STREAMS) {
       Lane& lane = lanes_[call.stream];
       if (lane.same(call) && lane.pending.empty()) {
@@ -67,12 +74,27 @@ class Streams {
     return run_new(call);
   }
   Result<std::unique_ptr<Started>> start(const ccom_collective_t& call);
+  // Starts an operation that this object carries to its end itself, and then tells `completion`.
+  Result<void> launch(const ccom_collective_t& call, const ccom_completion_t& completion);
+  // Tells the launched operations that are not over that they were aborted, and ends the thread.
+  void end_launches();
   // CCOM_IN_PROGRESS, or the status at its end, with the sentence in `error`.
   static ccom_status_t test(Started& started, Error& error);
   static ccom_status_t wait(Started& started, Error& error);
 
-  // Returns the failure that ended the communicator, after dumping the flight recorder.
+  // Returns the failure that ended the communicator, after dumping the flight recorder, or says
+  // that it is suspended.
   Result<void> usable();
+  // Whether no operation is under way or waits for its turn.
+  bool idle() {
+    const auto held = hold();
+    return started_ == 0;
+  }
+  // Refuses operations, and frees what the executor keeps for later ones.
+  void suspend();
+  void resume() { suspended_ = false; }
+  bool suspended() const { return suspended_; }
+  uint64_t working_memory() const { return executor_->working_memory(); }
   // The process has forked: touches nothing of the parent.
   void forget();
 
@@ -91,6 +113,10 @@ class Streams {
   };
   friend struct Started;
 
+  // Holds the streams if there is a thread beside the caller's.
+  std::unique_lock<std::recursive_mutex> hold() {
+    return launcher_ ? launcher_->hold() : std::unique_lock<std::recursive_mutex>();
+  }
   Result<void> run_lane(Lane& lane, const Operands& operands);
   // The same while operations on other streams are in flight; they also advance.
   Result<void> run_among_started(Lane& lane, const Operands& operands);
@@ -103,6 +129,8 @@ class Streams {
   // Runs the operations that were started before; returns the failure that ended the communicator.
   Result<void> drain(Lane& lane);
   std::unique_ptr<Started> enqueue(Lane& lane, const Operands& operands);
+  // Checks the call and enqueues it.
+  Result<std::unique_ptr<Started>> queue(const ccom_collective_t& call);
   void advance(Lane& lane);
   void advance_all();
   void finish(Lane& lane, Started& started, ccom_status_t status, Error error);
@@ -119,8 +147,11 @@ class Streams {
   PlanCache plans_;
   Records records_{};
   std::array<Lane, CCOM_MAX_STREAMS> lanes_;
-  size_t started_ = 0;                  // pending, of all lanes
-  std::unique_ptr<Executor> executor_;  // destroyed first
+  size_t started_ = 0;  // pending, of all lanes
+  bool suspended_ = false;
+  std::unique_ptr<Executor> executor_;
+  std::vector<std::unique_ptr<Started>> launched_;
+  std::unique_ptr<Launcher> launcher_;  // null: nothing was launched yet
 };
 
 }  // namespace neuron::ccom

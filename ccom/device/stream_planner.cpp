@@ -5,7 +5,9 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "ccom/device/compiler.h"
@@ -153,17 +155,34 @@ std::vector<uint32_t> nodes_of(const ccom_device_collective_t& collective, uint3
   return nodes;
 }
 
+// The chips of the members. Links, and so rings, follow the numbers of devices. A group of an
+// instance has numbers from 0, as if it were one: else its rings would be in another order than
+// those of an instance.
+std::vector<uint32_t> chips_of(const ccom_device_collective_t& collective,
+                               const std::vector<uint32_t>& nodes, uint32_t grouping) {
+  std::vector<uint32_t> chips;
+  std::map<uint32_t, std::set<uint32_t>> of_group;
+  for (uint32_t i = 0; i < collective.size; ++i) {
+    const ccom_device_member_t& member = collective.members[i];
+    chips.push_back(member.device != 0 ? member.device - 1 : member.chip);
+    of_group[nodes[i]].insert(chips.back());
+  }
+  for (uint32_t i = 0; grouping != 0 && i < collective.size; ++i) {
+    const std::set<uint32_t>& group = of_group[nodes[i]];
+    chips[i] = static_cast<uint32_t>(std::distance(group.begin(), group.find(chips[i])));
+  }
+  return chips;
+}
+
 Result<Plan> plan(const ccom_device_stream_t& stream, const ccom_device_collective_t& collective,
                   uint32_t grouping) {
   NEURON_TRY(profile, Topology::profile(find_generation(stream.generation)->instance));
   const std::vector<uint32_t> nodes = nodes_of(collective, grouping);
+  const std::vector<uint32_t> chips = chips_of(collective, nodes, grouping);
   Group group{{}, Topology(profile, *std::max_element(nodes.begin(), nodes.end()) + 1)};
   for (uint32_t i = 0; i < collective.size; ++i) {
-    const ccom_device_member_t& member = collective.members[i];
-    // Links, and so rings, follow the numbers of devices.
-    const uint32_t chip = member.device != 0 ? member.device - 1 : member.chip;
-    group.places.push_back(
-        {nodes[i], chip % profile.chips, member.core % profile.ranks_per_chip, 0});
+    group.places.push_back({nodes[i], chips[i] % profile.chips,
+                            collective.members[i].core % profile.ranks_per_chip, 0});
   }
   NEURON_TRY(costs, calibration_of_environment(Medium::kDevice));
   const Planner planner(std::move(group), costs);

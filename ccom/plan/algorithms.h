@@ -18,6 +18,8 @@ namespace neuron::ccom {
 // Direct exchanges are done in batches of this many peers, whose sends and receives fit into the
 // lookahead of executors with credits.
 inline constexpr uint32_t kPeersAtOnce = 15;
+// All-reduce of at most this many bytes doubles whole vectors, which takes half the rounds.
+inline constexpr uint64_t kDoublingBytes = 8192;
 // A part of a recipe has at most this many copies of blocks, so that a program of many ranks stays
 // small.
 inline constexpr uint64_t kCopiesAtOnce = 1024;

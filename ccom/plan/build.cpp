@@ -15,8 +15,6 @@ namespace {
 constexpr uint32_t kMostChannels = 32;
 constexpr uint32_t kMostSegments = 64;
 constexpr uint64_t kSlicedBytes = 1 << 20;  // ring blocks from this size on travel in two pieces
-// All-reduce of at most this many bytes doubles whole vectors, which takes half the rounds.
-constexpr uint64_t kDoublingBytes = 8192;
 
 bool ring_operation(ccom_operation_t operation) {
   return operation == CCOM_ALL_REDUCE || operation == CCOM_ALL_GATHER ||

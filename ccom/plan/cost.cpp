@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ccom/plan/cost.h"
 
+#include "ccom/plan/algorithms.h"
 #include "ccom/plan/cost_model.h"
 #include "ccom/request/layout.h"
 
 namespace neuron::ccom {
 namespace {
-
-constexpr double kDoublingBytes = 8192;  // must equal the constant in build.cpp
 
 struct Sizes {
   double block = 0;   // of a rank, if ranks have blocks; else of the whole vector
@@ -113,7 +112,8 @@ double recursive_time(const CostModel& model, const Request& request, const Size
     for (double d = 1; d < n; d *= 2) time += model.hop(0, d);
     return time;
   }
-  const bool whole = request.operation == CCOM_ALL_REDUCE && vector <= kDoublingBytes;
+  const bool whole =
+      request.operation == CCOM_ALL_REDUCE && vector <= static_cast<double>(kDoublingBytes);
   for (double d = 1; d < core; d *= 2) {
     if (whole) {
       time += model.hop(vector, d) + model.reduce(2 * vector);

@@ -58,6 +58,11 @@ class Executor {
   // Starts and advances until done, by the quickest path. The plan must outlive the call.
   virtual Result<void> run(const std::shared_ptr<const Plan>& plan, const Operands& operands,
                            const Signature& signature, std::chrono::milliseconds timeout) = 0;
+
+  // Memory that is kept for later collectives, beside the arenas. It is freed while none is under
+  // way.
+  virtual void free_memory() {}
+  virtual uint64_t working_memory() const { return 0; }
 };
 
 // The arguments of an executor. All pointers must outlive it.

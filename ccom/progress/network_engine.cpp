@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "ccom/transport/arena.h"
 #include "ccom/transport/fabric_connection.h"
 
 namespace neuron::ccom {
@@ -22,7 +23,6 @@ constexpr std::chrono::seconds kWithdrawal{10};  // time for neighbours on this 
 constexpr milliseconds kQuiescence{100};         // time for the network to give memory back
 constexpr uint32_t kRoundsPerLook = 64;          // idle rounds between looks at the clock
 constexpr uint32_t kAskedAtOnce = 256;           // larger groups ask along the chain of waits
-constexpr uint64_t kHugePage = 2u << 20;
 
 }  // namespace
 
@@ -149,6 +149,16 @@ std::byte* NetworkEngine::take_scratch(uint64_t bytes) {
   }
   lent_.emplace_back(rounded, Scratch(memory, &std::free));
   return memory;
+}
+
+uint64_t NetworkEngine::scratch_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto* list : {&scratches_, &lent_}) {
+    for (const auto& scratch : *list) {
+      bytes += scratch.first;
+    }
+  }
+  return bytes;
 }
 
 void NetworkEngine::activate(NetworkTask& task) {

@@ -67,6 +67,9 @@ class NetworkEngine {
   // The owner gives up on a task: unless the task has ended, everything fails.
   void forget(NetworkTask& task);
   bool idle() const;  // no task, and nothing left to send
+  // Scratch memory that later tasks may use.
+  void free_scratch() { scratches_.clear(); }
+  uint64_t scratch_bytes() const;
 
  private:
   using Scratch = std::unique_ptr<std::byte, decltype(&std::free)>;

@@ -102,6 +102,15 @@ class NetworkExecutor final : public Executor {
     return {};
   }
 
+  void free_memory() override {
+    const std::lock_guard lock(mutex_);
+    engine_.free_scratch();
+  }
+  uint64_t working_memory() const override {
+    const std::lock_guard lock(mutex_);
+    return engine_.scratch_bytes();
+  }
+
   Outcome advance(NetworkTask& task) {
     if (!ended(task)) {
       // If the lock is taken, the proxy is driving the engine.
@@ -162,7 +171,7 @@ class NetworkExecutor final : public Executor {
   }
 
   milliseconds timeout_;
-  std::mutex mutex_;  // of the engine
+  mutable std::mutex mutex_;  // of the engine
   NetworkEngine engine_;
   std::mutex wake_mutex_;
   std::condition_variable wake_;

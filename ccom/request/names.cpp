@@ -103,6 +103,8 @@ const char* ccom_status_name(ccom_status_t status) {
       return "CCOM_IN_PROGRESS";
     case CCOM_REFUSED:
       return "CCOM_REFUSED";
+    case CCOM_REVOKED:
+      return "CCOM_REVOKED";
   }
   return "CCOM_UNKNOWN";
 }

@@ -9,6 +9,7 @@
 
 #include "ccom/simulator/costs.h"
 #include "ccom/simulator/flow.h"
+#include "ccom/simulator/idle_vote.h"
 #include "driver/base/backoff.h"
 
 namespace neuron::ccom {
@@ -18,7 +19,7 @@ constexpr uint32_t kNone = UINT32_MAX;
 constexpr uint32_t kPollEvery = 512;  // lanes run between two checks of other workers, and reports
 
 // One channel of one rank.
-struct alignas(64) Lane {
+struct alignas(64) FlowLane {
   std::unique_ptr<Program> program;
   uint64_t time = 0;
   uint64_t position = 0;           // steps done
@@ -61,10 +62,10 @@ class Worker {
     ++count_;
   }
   void run_lane(uint32_t number);
-  bool send(Lane& lane, uint32_t number);
-  bool receive(Lane& lane, uint32_t number);
-  bool wait(Lane& lane, uint32_t number);
-  void log(Lane& lane);
+  bool send(FlowLane& lane, uint32_t number);
+  bool receive(FlowLane& lane, uint32_t number);
+  bool wait(FlowLane& lane, uint32_t number);
+  void log(FlowLane& lane);
   bool poll();
   bool idle();
   void report() const;
@@ -93,6 +94,7 @@ class Machine {
         window(window),
         channels(schedule.channels()),
         lanes(uint64_t{network.period()} * channels),
+        idle(std::clamp(options.threads, 1u, std::min(network.period(), 64u))),
         schedule_(schedule) {}
 
   Result<Simulation> run();
@@ -109,14 +111,9 @@ class Machine {
   const LocalCosts costs;
   const uint32_t window;
   const uint32_t channels;
-  std::vector<Lane> lanes;
+  std::vector<FlowLane> lanes;
   std::vector<Log> logs;  // by lane; empty where no lane waits
-  // Detects deadlock of several workers. `resumes` counts how often a worker went on. Each votes
-  // with the count at which it found no work although all were idle. All accesses are sequentially
-  // consistent.
-  std::atomic<uint32_t> idle{0};
-  std::atomic<uint64_t> resumes{0};
-  std::vector<std::atomic<uint64_t>> votes;
+  IdleVote idle;
   std::atomic<bool> stopped{false};
 
  private:
@@ -151,61 +148,45 @@ void Worker::run() {
     ++first_;
     --count_;
     // The states of lanes are far apart in memory, so those that run soon are prefetched.
-    const Lane& later = machine_.lanes[queue_[(first_ + 6) & mask_]];
+    const FlowLane& later = machine_.lanes[queue_[(first_ + 6) & mask_]];
     __builtin_prefetch(&later);
     __builtin_prefetch(reinterpret_cast<const char*>(&later) + 64);
-    const Lane& soon = machine_.lanes[queue_[(first_ + 3) & mask_]];
+    const FlowLane& soon = machine_.lanes[queue_[(first_ + 3) & mask_]];
     const char* program = reinterpret_cast<const char*>(soon.program.get());
     for (int line = 0; line < 5; ++line) __builtin_prefetch(program + line * 64);
     __builtin_prefetch(soon.out);
     __builtin_prefetch(soon.in);
     run_lane(lane);
   }
-  // This worker now counts as idle for good.
-  machine_.votes[number_].store(UINT64_MAX);
-  machine_.idle.fetch_add(1);
+  machine_.idle.end(number_);
 }
 
 // Called without work: waits until another worker has made some. False: none ever will.
 bool Worker::idle() {
   Machine& m = machine_;
-  const auto workers = static_cast<uint32_t>(m.votes.size());
-  if (workers == 1 || polled_.empty()) {
+  if (m.idle.workers() == 1 || polled_.empty()) {
     m.stopped.store(true);
     return false;
   }
-  m.idle.fetch_add(1);
+  m.idle.begin_idle();
   bool going = false;
   while (!m.stopped.load()) {
-    const uint64_t resumes = m.resumes.load();
-    const bool all_idle = m.idle.load() == workers;
+    const IdleVote::View seen = m.idle.view();
     if (poll()) {
       going = true;
       break;
     }
-    if (all_idle) {
-      m.votes[number_].store(resumes);
-      bool agreed = m.resumes.load() == resumes && m.idle.load() == workers;
-      for (const auto& vote : m.votes) {
-        const uint64_t v = vote.load();
-        agreed = agreed && (v == resumes || v == UINT64_MAX);
-      }
-      if (agreed) m.stopped.store(true);
-    }
+    if (m.idle.agree(number_, seen)) m.stopped.store(true);
     base::yield_processor();
   }
-  // The order matters: a worker that reads the new count of resumes must not count this one as
-  // idle.
-  m.votes[number_].store(UINT64_MAX - 1);
-  m.idle.fetch_sub(1);
-  m.resumes.fetch_add(1);
+  m.idle.resume(number_);
   return going;
 }
 
 bool Worker::poll() {
   bool any = false;
   for (size_t i = 0; i < polled_.size();) {
-    const Lane& lane = machine_.lanes[polled_[i]];
+    const FlowLane& lane = machine_.lanes[polled_[i]];
     const Flow& flow = lane.kind == StepKind::kSend ? *lane.out : *lane.in;
     const uint32_t flying =
         flow.sent.load(std::memory_order_acquire) - flow.consumed.load(std::memory_order_acquire);
@@ -224,11 +205,11 @@ bool Worker::poll() {
 // The first worker is the caller's thread. It speaks for all, as each has as much to do.
 void Worker::report() const {
   if (number_ != 0 || !machine_.options.progress) return;
-  machine_.options.progress({steps * machine_.votes.size(), 0});
+  machine_.options.progress({steps * machine_.idle.workers(), 0});
 }
 
 void Worker::run_lane(uint32_t number) {
-  Lane& lane = machine_.lanes[number];
+  FlowLane& lane = machine_.lanes[number];
   Step& step = step_;
   for (;;) {  // bounded: until the program ends or waits
     if (!lane.pending) {
@@ -268,7 +249,7 @@ void Worker::run_lane(uint32_t number) {
   }
 }
 
-bool Worker::send(Lane& lane, uint32_t number) {
+bool Worker::send(FlowLane& lane, uint32_t number) {
   if (lane.out_peer != lane.peer) {
     auto found = machine_.flows.between(lane.rank, lane.peer, lane.channel, machine_.channels,
                                         hops_, fresh_);
@@ -313,7 +294,7 @@ bool Worker::send(Lane& lane, uint32_t number) {
   return true;
 }
 
-bool Worker::receive(Lane& lane, uint32_t number) {
+bool Worker::receive(FlowLane& lane, uint32_t number) {
   if (lane.in_peer != lane.peer) {
     auto found = machine_.flows.between(lane.peer, lane.rank, lane.channel, machine_.channels,
                                         hops_, fresh_);
@@ -347,10 +328,10 @@ bool Worker::receive(Lane& lane, uint32_t number) {
   return true;
 }
 
-bool Worker::wait(Lane& lane, uint32_t number) {
+bool Worker::wait(FlowLane& lane, uint32_t number) {
   if (lane.bytes == 0) return true;
   const uint32_t target = lane.rank * machine_.channels + lane.peer;
-  Lane& other = machine_.lanes[target];
+  FlowLane& other = machine_.lanes[target];
   if (other.position < lane.bytes) {
     lane.next_waiter = other.waiter;
     other.waiter = number;
@@ -362,7 +343,7 @@ bool Worker::wait(Lane& lane, uint32_t number) {
   return true;
 }
 
-void Worker::log(Lane& lane) {
+void Worker::log(FlowLane& lane) {
   Log& log = machine_.logs[lane.rank * machine_.channels + lane.channel];
   log.times.push_back(lane.time);
   lane.next_log =
@@ -379,7 +360,7 @@ void Machine::prepare() {
                                  [](const auto& positions) { return !positions.empty(); });
   if (waits) logs.resize(lanes.size());
   for (uint32_t number = 0; number < lanes.size(); ++number) {
-    Lane& lane = lanes[number];
+    FlowLane& lane = lanes[number];
     lane.rank = number / channels;
     lane.channel = static_cast<uint16_t>(number % channels);
     lane.program = schedule_.program(lane.rank, lane.channel);
@@ -394,7 +375,7 @@ Error Machine::stuck() const {
   std::string who;
   uint32_t shown = 0;
   uint64_t waiting = 0;
-  for (const Lane& lane : lanes) {
+  for (const FlowLane& lane : lanes) {
     if (lane.done) continue;
     ++waiting;
     if (++shown > 4) continue;
@@ -418,9 +399,7 @@ Result<void> Machine::loads(Simulation& result) const {
 
 Result<Simulation> Machine::run() {
   prepare();
-  const uint32_t count = std::clamp(options.threads, 1u, std::min(network.period(), 64u));
-  votes = std::vector<std::atomic<uint64_t>>(count);
-  for (auto& vote : votes) vote.store(UINT64_MAX - 1);
+  const uint32_t count = idle.workers();
   std::vector<Worker> workers;
   for (uint32_t i = 0; i < count; ++i) {
     const auto edge = [&](uint32_t n) {
@@ -437,7 +416,7 @@ Result<Simulation> Machine::run() {
   Simulation result;
   result.engine = Engine::kDataflow;
   result.finished_ps.assign(network.period(), 0);
-  for (const Lane& lane : lanes) {
+  for (const FlowLane& lane : lanes) {
     if (!lane.done) return stuck();
     uint64_t& end = result.finished_ps[lane.rank];
     end = std::max(end, lane.time);
@@ -454,7 +433,7 @@ Result<Simulation> Machine::run() {
 
 }  // namespace
 
-uint64_t dataflow_lane_bytes() { return sizeof(Lane) + sizeof(Log) + 2 * sizeof(uint32_t); }
+uint64_t dataflow_lane_bytes() { return sizeof(FlowLane) + sizeof(Log) + 2 * sizeof(uint32_t); }
 
 Result<Simulation> simulate_dataflow(const Schedule& schedule, const Network& network,
                                      const Survey& survey, uint32_t window,

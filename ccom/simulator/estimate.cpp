@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kSampledLanes = 24;
 constexpr uint64_t kStepsOfSample = 2'000'000;  // the rest of a longer program is not read
 
-struct Sample {
+struct SampledProgram {
   double steps = 0;
   double program_bytes = 0;
   double flows = 0;  // that exist at a time
@@ -23,8 +23,8 @@ struct Sample {
 
 // Flows that a lane keeps: one for each peer, or, where idle ones are forgotten, those of the sends
 // that it starts before it waits, and as many whose credits are on their way back.
-Sample read(Program& program, bool forgets) {
-  Sample sample;
+SampledProgram read(Program& program, bool forgets) {
+  SampledProgram sample;
   Step step;
   Rank last = UINT32_MAX;
   double changes = 0, run = 0, longest_run = 0;
@@ -54,14 +54,14 @@ Result<SimulationEstimate> estimate(const Group& group, const Plan& plan,
   const bool queued = options.sharing == Sharing::kQueued;
   const uint64_t lanes = uint64_t{network.period()} * schedule.channels();
   const uint64_t samples = std::min(lanes, kSampledLanes);
-  Sample sum;
+  SampledProgram sum;
   for (uint64_t i = 0; i < samples; ++i) {
     // The first and the last lane, which may be roots, and others between them in odd distances, so
     // that they are of all channels.
     const uint64_t lane = samples == 1 ? 0 : (lanes - 1) * i / (samples - 1);
     const auto program = schedule.program(static_cast<Rank>(lane / schedule.channels()),
                                           static_cast<uint32_t>(lane % schedule.channels()));
-    const Sample found = read(*program, queued && options.jitter_ps == 0);
+    const SampledProgram found = read(*program, queued && options.jitter_ps == 0);
     sum.steps += found.steps;
     sum.program_bytes += found.program_bytes;
     sum.flows += found.flows;

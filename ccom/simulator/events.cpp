@@ -13,7 +13,7 @@
 namespace neuron::ccom {
 namespace {
 
-constexpr uint32_t kNone = UINT32_MAX;
+constexpr uint32_t kNobody = UINT32_MAX;
 constexpr size_t kFewFlows = 1 << 16;          // more than this, and idle flows are forgotten
 constexpr uint64_t kProgressEvents = 1 << 16;  // between two reports
 
@@ -38,8 +38,8 @@ struct Lane {
   Flow* out = nullptr;
   Route route;  // of `out`
   Flow* in = nullptr;
-  Rank out_peer = kNone;
-  Rank in_peer = kNone;
+  Rank out_peer = kNobody;
+  Rank in_peer = kNobody;
   std::vector<uint32_t> waiters;  // lanes that wait for a position of this lane
 };
 
@@ -136,9 +136,9 @@ void Simulator::forget_idle_flows() {
   if (options_.jitter_ps == 0 && options_.sharing == Sharing::kQueued) {
     flows_.forget_idle(now_, [&](const Flow& flow) {
       Lane& sender = lanes_[flow.sender];
-      if (sender.out == &flow) sender.out_peer = kNone;
+      if (sender.out == &flow) sender.out_peer = kNobody;
       Lane& receiver = lanes_[flow.receiver];
-      if (receiver.in == &flow) receiver.in_peer = kNone;
+      if (receiver.in == &flow) receiver.in_peer = kNobody;
     });
   }
   most_flows_ = std::max(kFewFlows, 2 * flows_.size());

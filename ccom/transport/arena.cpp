@@ -13,7 +13,6 @@
 namespace neuron::ccom {
 namespace {
 
-constexpr uint64_t kHugePage = 2u << 20;
 constexpr unsigned kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 // Maps at a multiple of the huge page size, so that huge pages of the file fit.

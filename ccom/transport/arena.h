@@ -17,6 +17,8 @@
 
 namespace neuron::ccom {
 
+inline constexpr uint64_t kHugePage = 2u << 20;
+
 class Arena {
  public:
   // Makes the file (sealed against shrinking) and maps it. `bytes` is rounded up to 2 MiB.

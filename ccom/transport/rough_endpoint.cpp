@@ -33,7 +33,7 @@ struct PacketHead {
 static_assert(sizeof(PacketHead) == 40);
 static_assert(sizeof(PacketHead) + 8192 <= kLinkPacketBytes);
 
-struct Outgoing {
+struct RoughDeparture {
   Rank peer = 0;
   const std::byte* data = nullptr;
   uint64_t bytes = 0;
@@ -58,7 +58,7 @@ struct Posted {
   FabricOperation* operation = nullptr;
 };
 
-struct Incoming {
+struct RoughArrival {
   Rank source = 0;
   uint64_t message = 0;
   uint64_t total = 0;
@@ -146,7 +146,7 @@ class RoughEndpoint final : public FabricEndpoint {
     }
     const Posted posted{peer, data, bytes, tag, ignore, &operation};
     // Takes any of the unexpected messages that match, not the first.
-    std::vector<std::list<Incoming>::iterator> matching;
+    std::vector<std::list<RoughArrival>::iterator> matching;
     for (auto incoming = incoming_.begin(); incoming != incoming_.end(); ++incoming) {
       if (incoming->operation == nullptr && matches(posted, *incoming)) {
         matching.push_back(incoming);
@@ -235,7 +235,7 @@ class RoughEndpoint final : public FabricEndpoint {
     }
     return false;
   }
-  static bool matches(const Posted& posted, const Incoming& incoming) {
+  static bool matches(const Posted& posted, const RoughArrival& incoming) {
     return (posted.peer == kAnyPeer || posted.peer == incoming.source) &&
            ((posted.tag ^ incoming.tag) & ~posted.ignore) == 0;
   }
@@ -249,7 +249,7 @@ class RoughEndpoint final : public FabricEndpoint {
     }
   }
 
-  void attach(Incoming& incoming, const Posted& posted) {
+  void attach(RoughArrival& incoming, const Posted& posted) {
     incoming.operation = posted.operation;
     incoming.place = posted.data;
     incoming.room = posted.bytes;
@@ -263,7 +263,7 @@ class RoughEndpoint final : public FabricEndpoint {
     incoming.kept = {};
   }
 
-  void store(Incoming& incoming, uint64_t at, const std::byte* data, uint64_t bytes) {
+  void store(RoughArrival& incoming, uint64_t at, const std::byte* data, uint64_t bytes) {
     std::byte* to = incoming.operation != nullptr ? incoming.place : incoming.kept.data();
     const uint64_t room = incoming.operation != nullptr ? incoming.room : incoming.kept.size();
     if (at < room) {
@@ -271,7 +271,7 @@ class RoughEndpoint final : public FabricEndpoint {
     }
   }
 
-  void complete(std::list<Incoming>::iterator incoming) {
+  void complete(std::list<RoughArrival>::iterator incoming) {
     finish({incoming->operation, true, incoming->total > incoming->room ? EMSGSIZE : 0,
             incoming->tag, incoming->word, incoming->total});
     incoming_.erase(incoming);
@@ -285,7 +285,7 @@ class RoughEndpoint final : public FabricEndpoint {
       if (piece.not_before > polls_) {
         continue;
       }
-      const Outgoing& message = outgoing_.at(piece.message);
+      const RoughDeparture& message = outgoing_.at(piece.message);
       const PacketHead head{PacketKind::kData, rank_,       piece.message, message.bytes,
                             message.tag,       piece.index, message.word};
       const uint64_t at = uint64_t{piece.index} * manners_.packet_bytes;
@@ -378,7 +378,7 @@ class RoughEndpoint final : public FabricEndpoint {
             (head.total == 0 ? 0 : std::min<uint64_t>(manners_.packet_bytes, head.total - at))) {
       return;
     }
-    auto incoming = std::find_if(incoming_.begin(), incoming_.end(), [&](const Incoming& one) {
+    auto incoming = std::find_if(incoming_.begin(), incoming_.end(), [&](const RoughArrival& one) {
       return one.source == head.source && one.message == head.message;
     });
     if (incoming == incoming_.end()) {
@@ -407,8 +407,8 @@ class RoughEndpoint final : public FabricEndpoint {
   }
 
   // Called at the first packet of a message, whichever it is: finds its receive, or keeps it.
-  std::list<Incoming>::iterator begin(const PacketHead& head) {
-    Incoming incoming;
+  std::list<RoughArrival>::iterator begin(const PacketHead& head) {
+    RoughArrival incoming;
     incoming.source = head.source;
     incoming.message = head.message;
     incoming.total = head.total;
@@ -451,11 +451,11 @@ class RoughEndpoint final : public FabricEndpoint {
   uint64_t polls_ = 0;
   uint64_t next_message_ = 0;
   uint32_t unexpected_ = 0;
-  std::map<uint64_t, Outgoing> outgoing_;
+  std::map<uint64_t, RoughDeparture> outgoing_;
   std::vector<Piece> pieces_;
   std::deque<std::pair<Rank, PacketHead>> replies_;
   std::list<Posted> posted_;
-  std::list<Incoming> incoming_;
+  std::list<RoughArrival> incoming_;
   std::vector<Late> late_;
   std::vector<std::unique_ptr<Region>> regions_;
   std::vector<std::byte> packet_;

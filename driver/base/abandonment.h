@@ -20,20 +20,22 @@ struct Abandoned {};
 class Abandonment {
  public:
   // From here to the end of the scope this thread works for the owner of `flag`, which outlives it.
-  explicit Abandonment(const std::atomic<bool>& flag) : outer_(flag_) { flag_ = &flag; }
-  ~Abandonment() { flag_ = outer_; }
+  explicit Abandonment(const std::atomic<bool>& flag) : outer_(mine_.flag) { mine_.flag = &flag; }
+  ~Abandonment() { mine_.flag = outer_; }
   Abandonment(const Abandonment&) = delete;
   Abandonment& operator=(const Abandonment&) = delete;
 
   // Relaxed: the flag orders nothing, it only has to be seen soon.
   static bool seen() {
-    if (observer_ != nullptr) [[unlikely]] {
-      observer_();
+    // Read at once: to find a variable of a thread takes a call in a library.
+    const auto [flag, observer] = mine_;
+    if (observer != nullptr) [[unlikely]] {
+      observer();
     }
-    return flag_ != nullptr && flag_->load(std::memory_order_relaxed);
+    return flag != nullptr && flag->load(std::memory_order_relaxed);
   }
   // For tests: `observer` is called at each look of this thread, or nothing is (null).
-  static void observe(void (*observer)()) { observer_ = observer; }
+  static void observe(void (*observer)()) { mine_.observer = observer; }
   // Throws Abandoned if it is.
   static void look() {
     if (seen()) [[unlikely]] {
@@ -48,9 +50,11 @@ class Abandonment {
   }
 
  private:
-  static inline constinit thread_local const std::atomic<bool>* flag_ = nullptr;
-  using Observer = void (*)();
-  static inline constinit thread_local Observer observer_ = nullptr;
+  struct Mine {  // of a thread
+    const std::atomic<bool>* flag;
+    void (*observer)();
+  };
+  static inline constinit thread_local Mine mine_{nullptr, nullptr};
   const std::atomic<bool>* const outer_;
 };
 

@@ -28,6 +28,7 @@
 #include "driver/emulator/transport/control/daemon.h"
 #include "driver/emulator/transport/shared/attribute_mount.h"
 #include "driver/emulator/transport/shared/listener.h"
+#include "driver/emulator/transport/shared/pod_link.h"
 #include "driver/emulator/transport/shared/shared_server.h"
 #include "driver/emulator/transport/vfio_user/vfio_user_daemon.h"
 
@@ -37,6 +38,7 @@ using neuron::transport::AttributeMount;
 using neuron::transport::ControlServer;
 using neuron::transport::Daemon;
 using neuron::transport::Listener;
+using neuron::transport::PodLink;
 using neuron::transport::SharedServer;
 
 constexpr int kWrongUsage = 2;
@@ -45,6 +47,8 @@ struct Options {
   std::string profile = "trn1.2xlarge";
   std::string socket_path;
   std::string attribute_folder;
+  std::string pod_folder;
+  unsigned pod_node = 0;
   neuron::service::MemoryLimits memory;
   bool custom_operators = false;
   neuron::transport::VfioUserArguments machine;
@@ -73,6 +77,13 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--sysfs", options.attribute_folder,
                  "an empty folder to show the devices' attributes in, as the kernel's driver shows "
                  "them in /sys/class/neuron_device");
+  auto* pod = app.add_option("--pod", options.pod_folder,
+                             "be a node of an UltraServer, with the daemons that name the same "
+                             "folder; they find each other by sockets in it");
+  auto* node = app.add_option("--pod-node", options.pod_node,
+                              "which node of the UltraServer this is, from 0 on");
+  pod->needs(node);
+  node->needs(pod);
   app.add_option("--memory-limit", options.memory.all,
                  "bytes that all devices together may use (8589934592, 8GiB); without it, what the "
                  "host has")
@@ -110,7 +121,8 @@ void add_options(CLI::App& app, Options& options) {
 std::string contradiction(const CLI::App& app) {
   const bool machine = app.count("--vfio-user") != 0;
   if (machine) {
-    for (const char* option : {"--socket", "--sysfs", "--memory-limit", "--user-memory-limit"}) {
+    for (const char* option :
+         {"--socket", "--sysfs", "--pod", "--memory-limit", "--user-memory-limit"}) {
       if (app.count(option) != 0) {
         return std::string(option) +
                " and --vfio-user exclude each other: chips are served to processes or to virtual "
@@ -156,6 +168,7 @@ struct Servers {
   std::unique_ptr<SharedServer> shared;
   std::unique_ptr<Listener> control_listener;
   std::unique_ptr<ControlServer> control;
+  std::unique_ptr<PodLink> pod;
   std::unique_ptr<AttributeMount> attributes;
 
   // The control channel is beside the device unless systemd has made it.
@@ -178,6 +191,10 @@ struct Servers {
     daemon.socket_path = listener->path();
     shared = SharedServer::start(daemon, listener->fd(), error);
     if (shared == nullptr || !start_control(daemon, passed.control, error)) return false;
+    if (!options.pod_folder.empty()) {
+      pod = PodLink::join(daemon, options.pod_folder, options.pod_node, error);
+      if (pod == nullptr) return false;
+    }
     if (options.attribute_folder.empty()) return true;
     attributes = AttributeMount::mount(daemon.instance, options.attribute_folder, error);
     return attributes != nullptr;

@@ -298,6 +298,9 @@ Violation check_operands(const Instruction& i, unsigned engine, const Limits& li
     }
   }
   if (Violation v = check_indirection(i, engine, limits)) return v;
+  if (has_int64(i)) {
+    if (Violation v = check_int64(i)) return v;
+  }
   switch (group) {
     case 2:
       return check_pe(i, limits);

@@ -33,9 +33,14 @@ Violation check_pattern_size(const Instruction& i) {
   return {};
 }
 
-// The offset of a pattern: an integer, or a float that is rounded to one.
-Violation check_offset(const Scalar& scalar, unsigned which, unsigned parts, const Limits& limits) {
+// The offset of a pattern: an integer, or a float that is rounded to one. `int64`: the sum has 64
+// bits.
+Violation check_offset(const Scalar& scalar, unsigned which, unsigned parts, const Limits& limits,
+                       bool int64 = false) {
   if (!scalar.present()) return {};
+  if (int64 && is_int64_dtype(scalar.dtype)) {
+    return check_int64_scalar(scalar, which, parts, limits);
+  }
   const unsigned at = which == 0 ? NEURON_INST_SCALAR0 : NEURON_INST_SCALAR1;
   if (scalar.dtype != NEURON_DTYPE_F32 && scalar.dtype != NEURON_DTYPE_I32 &&
       scalar.dtype != NEURON_DTYPE_U32) {
@@ -190,11 +195,13 @@ Violation check_pool_operands(const Instruction& i, const Limits& limits) {
   switch (i.opcode) {
     case NEURON_OP_IOTA:
       if (Violation v = check_pattern_size(i)) return v;
-      return check_offset(i.scalar0, 0, i.dst.parts, limits);
+      return check_offset(i.scalar0, 0, i.dst.parts, limits, has_int64(i));
     case NEURON_OP_AFFINE_SELECT:
       if (Violation v = check_same_shape(i, true)) return v;
       if (Violation v = check_pattern_size(i)) return v;
-      if (Violation v = check_scalar_tile(i.scalar0, 0, i.dst.parts, kEngine, false, limits)) {
+      if (Violation v =
+              has_int64(i) ? check_int64_scalar(i.scalar0, 0, i.dst.parts, limits)
+                           : check_scalar_tile(i.scalar0, 0, i.dst.parts, kEngine, false, limits)) {
         return v;
       }
       return check_offset(i.scalar1, 1, i.dst.parts, limits);

@@ -210,6 +210,10 @@ Violation check_transpose32(const Instruction& i) {
 }
 
 Violation check_scalars(const Instruction& i, unsigned engine, bool bits, const Limits& limits) {
+  if (has_int64(i)) {
+    if (Violation v = check_int64_scalar(i.scalar0, 0, i.dst.parts, limits)) return v;
+    return check_int64_scalar(i.scalar1, 1, i.dst.parts, limits);
+  }
   if (Violation v = check_scalar_tile(i.scalar0, 0, i.dst.parts, engine, bits, limits)) return v;
   return check_scalar_tile(i.scalar1, 1, i.dst.parts, engine, bits, limits);
 }

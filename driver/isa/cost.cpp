@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdlib>
 
+#include "driver/isa/rules.h"
 #include "driver/isa/sparsity.h"
 
 namespace neuron::isa {
@@ -221,6 +222,8 @@ uint64_t stream_cycles(const Instruction& i, unsigned engine, const Timing& timi
   if (strided(i.dst) || strided(i.src0) || strided(i.src1)) cycles *= 2;
   if (engine == NEURON_ENGINE_POOL) {
     if (is_slow_rsqrt(i)) cycles *= 4;
+    // Our choice: two of the 32-bit words that its lanes have. sendrecv counts bytes.
+    if (has_int64(i) && i.opcode != NEURON_OP_SENDRECV) cycles *= 2;
     return i.opcode == NEURON_OP_TOPK ? cycles : kPoolStart + cycles;
   }
   cycles = std::max(cycles, kMinInterval);

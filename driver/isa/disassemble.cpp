@@ -94,6 +94,7 @@ void vector_keys(Line& line, const Instruction& i) {
     case NEURON_OP_SELECT_REDUCE:
     case NEURON_OP_EXPONENTIAL:
       scalar(line, "s0", i.scalar0);
+      scalar(line, "s1", i.scalar1);
       if (op.invert) line.key("invert");
       reduction(line, op);
       break;

@@ -34,6 +34,12 @@ void common_rules(const OpcodeInfo& info, std::vector<std::string>& rules) {
   rules.emplace_back(
       "R2: at most 4 free dimensions; every element lies in its partition, aligned to its size");
   rules.emplace_back("R3: elements have 1, 2 or 4 bytes; arithmetic is in fp32");
+  if (takes_int64(info.opcode)) {
+    rules.emplace_back(
+        "R3: on Pool, from generation 3 on, also i64 and u64, which wrap in 64 bits and take twice "
+        "the cycles behind the start; operands of one type (tensor_copy converts), integer "
+        "scalars");
+  }
   if (group == 5 || group == 6 || (info.engines >> NEURON_ENGINE_POOL & 1)) {
     rules.emplace_back("R5: Pool reaches SBUF only");
   }

@@ -25,6 +25,7 @@ struct Limits {
   bool small_tiles = false;             // the PE divides into tiles of 32 x 32
   bool double_row = false;              // the PE multiplies two rows of f8 at a time
   bool psum_bf16 = false;               // the PE writes and accumulates bf16, over all banks
+  bool native_int64 = false;            // Pool computes on 64-bit integers
   uint32_t pe_max_n = NEURON_PE_MAX_N;  // columns of a moving matrix into f32
   uint32_t pe_max_n_bf16 = NEURON_PE_MAX_N;  // into bf16
   bool vector_xorwow = false;  // Vector draws its random bits from XORWOW states, as Pool does
@@ -95,6 +96,7 @@ inline constexpr Generation kGenerations[] = {
                 .activate_any_bias = true,
                 .small_tiles = true,
                 .double_row = true,
+                .native_int64 = true,
                 .dma_generators = true},
      .timing = {.pe = {1250, 3},      // 2.4 GHz
                 .vector = {3125, 3},  // 0.96 GHz
@@ -115,6 +117,7 @@ inline constexpr Generation kGenerations[] = {
                 .small_tiles = true,
                 .double_row = true,
                 .psum_bf16 = true,
+                .native_int64 = true,
                 .pe_max_n = NEURON_V4_PE_MAX_N,
                 .pe_max_n_bf16 = NEURON_V4_PE_MAX_N_BF16,
                 .vector_xorwow = true,

@@ -102,6 +102,12 @@ struct Scalar {
   uint8_t start = 0;
   bool present() const { return kind != NEURON_SCALAR_ABSENT; }
 };
+// The number itself; of a negative one the 32 bits.
+inline Scalar immediate(int64_t value) {
+  return {.value = static_cast<uint32_t>(value),
+          .kind = NEURON_SCALAR_IMMEDIATE,
+          .dtype = NEURON_DTYPE_U32};
+}
 
 struct AddressBody {
   uint64_t addr = 0;

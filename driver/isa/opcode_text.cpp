@@ -87,13 +87,16 @@ constexpr OpcodeText kTexts[] = {
      "Pool: 150 + that"},
     {NEURON_OP_TENSOR_SCALAR, "dst = (src0 op0 s0) op1 s1",
      "both operations are bit operations or both arithmetic; rsqrt on Pool only; an arithmetic "
-     "immediate is f32",
+     "immediate is f32; Activation: mul, add, or mul then add in generation 3, any arithmetic from "
+     "generation 4 on",
      "max(64, N); Pool: 150 + N, 4N for rsqrt"},
     {NEURON_OP_SCALAR_TENSOR_TENSOR, "dst = (src0 op0 s0) op1 src1",
      "arithmetic only; at most one input in PSUM",
      "max(64, 2N); max(64, N) for bf16, sub then mul, N even"},
     {NEURON_OP_TENSOR_SCALAR_REDUCE, "dst = src0 op0 s0; the accumulator reduces dst",
-     "arithmetic only; reduces by add, mul, max or min", "max(64, N) + 64"},
+     "arithmetic only; reduces by add, mul, max or min; load_reduce, and only that, has an initial "
+     "value s1",
+     "max(64, N) + 64"},
     {NEURON_OP_TENSOR_SCALAR_CUMULATIVE, "running dst[i] = op1(op0(src0[i], s0), dst[i - 1])",
      "op1 is add, sub, mul, max or min; no 32-bit integers; load_reduce, and only that, has an "
      "initial value s1",
@@ -120,7 +123,7 @@ constexpr OpcodeText kTexts[] = {
      kOnce},
     {NEURON_OP_RECIPROCAL, "dst = 1 / src0", "", "max(64, 8N)"},
     {NEURON_OP_EXPONENTIAL, "dst = exp(src0 - s0); the accumulator may sum dst",
-     "reduces by add only", "max(64, N / 4)"},
+     "reduces by add only; load_reduce, and only that, has an initial value s1", "max(64, N / 4)"},
     {NEURON_OP_BN_STATS, "dst = count, mean, variance x count of even, then of odd elements",
      "at most 512 elements; 6 elements are written", kOnce},
     {NEURON_OP_BN_AGGR, "dst = mean, variance of the triples in src0",

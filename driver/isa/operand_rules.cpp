@@ -6,6 +6,13 @@
 namespace neuron::isa {
 namespace {
 
+constexpr const char* kElementBytes =
+    "engines compute on elements of 1, 2 or 4 bytes; only Pool computes on i64 and u64, from "
+    "generation 3 on";
+constexpr const char* kScalarBytes =
+    "a scalar has 1, 2 or 4 bytes; it is i64 or u64 only where operands of Pool are, from "
+    "generation 3 on";
+
 uint32_t partition_bytes(unsigned space, const Limits& limits) {
   return space == NEURON_SPACE_PSUM ? limits.psum_partition_bytes : limits.sbuf_partition_bytes;
 }
@@ -45,9 +52,10 @@ Violation check_tile(const Operand& operand, unsigned which, unsigned engine,
   const unsigned offset = slot_offset(which);
   if (Violation v = check_start(operand.start, operand.parts, offset + 2, which)) return v;
   const unsigned element = dtype_bytes(operand.dtype);
-  if (element == 0 || element > 4) {
-    return violation(NEURON_FAULT_OPERAND_DTYPE, offset + 4, operand.dtype,
-                     "engines compute on elements of 1, 2 or 4 bytes", 3, which);
+  const bool native = engine == NEURON_ENGINE_POOL && limits.native_int64;
+  if (element == 0 || element > (native ? 8 : 4)) {
+    return violation(NEURON_FAULT_OPERAND_DTYPE, offset + 4, operand.dtype, kElementBytes, 3,
+                     which);
   }
   if (operand.base % element != 0) {
     return violation(NEURON_FAULT_OPERAND_DTYPE, offset, operand.base,
@@ -103,24 +111,22 @@ Violation check_scalar_tile(const Scalar& scalar, unsigned which, unsigned parts
                      "an immediate of an arithmetic operation is a 32-bit float", 3);
   }
   if (element == 0 || element > 4) {
-    return violation(NEURON_FAULT_OPERAND_DTYPE, offset + 4, scalar.dtype,
-                     "engines compute on elements of 1, 2 or 4 bytes", 3);
+    return violation(NEURON_FAULT_OPERAND_DTYPE, offset + 4, scalar.dtype, kScalarBytes, 3);
   }
   if (scalar.kind != NEURON_SCALAR_POINTER) return {};
   return check_pointer(scalar, which, parts, 1, engine, limits);
 }
 
 Violation check_pointer(const Scalar& scalar, unsigned which, unsigned parts, unsigned count,
-                        unsigned engine, const Limits& limits) {
+                        unsigned engine, const Limits& limits, unsigned widest) {
   const unsigned offset = which == 0 ? NEURON_INST_SCALAR0 : NEURON_INST_SCALAR1;
   if (scalar.kind != NEURON_SCALAR_POINTER) {
     return violation(NEURON_FAULT_OPERAND_SHAPE, offset + 4, scalar.kind,
                      "this scalar must be a pointer (2) to a row of values per partition");
   }
   const unsigned element = dtype_bytes(scalar.dtype);
-  if (element == 0 || element > 4) {
-    return violation(NEURON_FAULT_OPERAND_DTYPE, offset + 4, scalar.dtype,
-                     "engines compute on elements of 1, 2 or 4 bytes", 3);
+  if (element == 0 || element > widest) {
+    return violation(NEURON_FAULT_OPERAND_DTYPE, offset + 4, scalar.dtype, kScalarBytes, 3);
   }
   if (Violation v = check_start(scalar.start, parts, offset + 5, 0)) return v;
   if (scalar.value % element != 0) {

@@ -43,14 +43,20 @@ Violation check_tile(const Operand& operand, unsigned which, unsigned engine, co
 // A scalar of `parts` partitions. `bits`: the scalar of a bit operation, which takes integers.
 Violation check_scalar_tile(const Scalar& scalar, unsigned which, unsigned parts, unsigned engine,
                             bool bits, const Limits& limits);
-// A pointer to [parts, count] contiguous elements.
+// A pointer to [parts, count] contiguous elements of at most `widest` bytes.
 Violation check_pointer(const Scalar& scalar, unsigned which, unsigned parts, unsigned count,
-                        unsigned engine, const Limits& limits);
+                        unsigned engine, const Limits& limits, unsigned widest = 4);
 
 // R1: same partitions and, if asked for, same number of elements as the destination.
 Violation check_same_shape(const Instruction& instruction, bool elements);
 // R3: bit operations work on raw integers of one width.
 Violation check_bit_types(const Instruction& instruction);
+
+// What Pool does on 64-bit integers: its instructions, operations and types (check_integer64.cpp).
+Violation check_int64(const Instruction& instruction);
+// A scalar of such an instruction: an integer.
+Violation check_int64_scalar(const Scalar& scalar, unsigned which, unsigned parts,
+                             const Limits& limits);
 
 // The scales of a matrix of `elements` x4 elements a partition (hw/isa.h); they are operand 2.
 Violation check_scales(const Operand& matrix, uint64_t elements, const Operand& scales);

@@ -18,14 +18,11 @@ bool is_listed_alu(unsigned op) {
          (op >= NEURON_ALU_ABS && op <= NEURON_ALU_RECIPROCAL);
 }
 
-// Operations of elementwise tensor instructions; div, mod and average belong to other instructions.
+// Operations of elementwise tensor instructions.
 Violation check_elementwise(unsigned op, unsigned offset, unsigned engine, bool scalar) {
   if (!is_listed_alu(op)) {
     return violation(NEURON_FAULT_ILLEGAL_FIELD, offset, op,
                      "the ALU operation must be a listed one");
-  }
-  if (op == NEURON_ALU_DIV || op == NEURON_ALU_MOD || op == NEURON_ALU_AVERAGE) {
-    return not_allowed(offset, op, "div and mod are for registers, average is for partitions");
   }
   if (op == NEURON_ALU_POW && !scalar && engine != NEURON_ENGINE_POOL) {
     return not_allowed(offset, op, "pow of two tensors is executed by Pool only");
@@ -63,17 +60,25 @@ Violation check_mixed_steps(unsigned op0, unsigned op1) {
   return {};
 }
 
-// R8: what an accumulator does. load_reduce needs an initial value to load.
-Violation check_reduce_command(unsigned command, bool has_initial) {
+// R8: what an accumulator does. load_reduce needs an initial value to load; those who have one have
+// it in scalar1, with this command only.
+Violation check_reduce_command(unsigned command, const Scalar* initial) {
   if (command > NEURON_REDUCE_LOAD_ACCUMULATE) {
     return violation(NEURON_FAULT_ILLEGAL_FIELD, kOp + 2, command,
                      "the reduce command must be 0 to 4", 8);
   }
-  if (command == NEURON_REDUCE_LOAD_ACCUMULATE && !has_initial) {
-    return not_allowed(kOp + 2, command,
-                       "only tensor_scalar_cumulative has an initial value to load", 8);
+  const bool loads = command == NEURON_REDUCE_LOAD_ACCUMULATE;
+  if (initial == nullptr) {
+    if (!loads) return {};
+    return not_allowed(
+        kOp + 2, command,
+        "only tensor_scalar_reduce, tensor_scalar_cumulative and exponential have an "
+        "initial value to load",
+        8);
   }
-  return {};
+  if (loads == initial->present()) return {};
+  return violation(NEURON_FAULT_ILLEGAL_FIELD, NEURON_INST_SCALAR1, initial->kind,
+                   "load_reduce, and no other command, has an initial value in scalar1", 8);
 }
 
 Violation check_scalar_reduce(const Instruction& i, unsigned engine) {
@@ -94,7 +99,7 @@ Violation check_scalar_reduce(const Instruction& i, unsigned engine) {
       return not_allowed(kOp + 1, op.reduce, "tensor_scalar_reduce reduces by add, mul, max or min",
                          8);
   }
-  return check_reduce_command(op.reduce_command, false);
+  return check_reduce_command(op.reduce_command, &i.scalar1);
 }
 
 Violation check_cumulative(const Instruction& i, unsigned engine) {
@@ -108,18 +113,12 @@ Violation check_cumulative(const Instruction& i, unsigned engine) {
   if (op.op1 < NEURON_ALU_ADD || op.op1 > NEURON_ALU_MIN) {
     return not_allowed(kOp, op.op1, "a cumulative operation is add, sub, mul, max or min", 8);
   }
-  if (Violation v = check_reduce_command(op.reduce_command, true)) return v;
   if (op.reduce_command < NEURON_REDUCE_ACCUMULATE) {
     return not_allowed(kOp + 2, op.reduce_command,
                        "a cumulative operation accumulates: reduce, reset_reduce or load_reduce",
                        8);
   }
-  const bool loads = op.reduce_command == NEURON_REDUCE_LOAD_ACCUMULATE;
-  if (loads != i.scalar1.present()) {
-    return violation(NEURON_FAULT_ILLEGAL_FIELD, NEURON_INST_SCALAR1, i.scalar1.kind,
-                     "load_reduce, and no other command, has an initial value in scalar1", 8);
-  }
-  return {};
+  return check_reduce_command(op.reduce_command, &i.scalar1);
 }
 
 Violation check_scan(const VectorOp& op, unsigned engine) {
@@ -142,10 +141,21 @@ Violation check_shuffle(const std::array<uint8_t, NEURON_SHUFFLE_ROWS>& mask) {
   return {};
 }
 
-// Generation 3 executes some of tensor_scalar on its Scalar engine: the steps that scale and bias
-// can do.
-Violation check_scalar_engine_steps(const Instruction& i) {
+// The Scalar engine of generation 3 executes some of tensor_scalar, the steps that scale and bias
+// can do; from generation 4 on all of its arithmetic. Bit operations are Vector's.
+Violation check_scalar_engine_steps(const Instruction& i, const Limits& limits) {
   const VectorOp& op = i.vector;
+  if (limits.generation >= 4) {
+    for (const unsigned step : {op.op0, op.op1}) {
+      if (is_bit_alu(step)) {
+        return not_allowed(kOp, step,
+                           "on Activation, tensor_scalar has arithmetic operations only; use "
+                           "Vector",
+                           3);
+      }
+    }
+    return {};
+  }
   const bool two = i.scalar1.present();
   const bool known = two ? op.op0 == NEURON_ALU_MUL && op.op1 == NEURON_ALU_ADD
                          : op.op0 == NEURON_ALU_MUL || op.op0 == NEURON_ALU_ADD;
@@ -155,14 +165,14 @@ Violation check_scalar_engine_steps(const Instruction& i) {
 }
 
 // Instructions whose accumulator knows one operation: it, or none where nothing is reduced.
-Violation check_one_reduction(const Instruction& i, unsigned operation, const char* what) {
+Violation check_one_reduction(const Instruction& i, unsigned operation, const char* what,
+                              const Scalar* initial = nullptr) {
   const VectorOp& op = i.vector;
-  const bool accumulates = op.reduce_command == NEURON_REDUCE_ACCUMULATE ||
-                           op.reduce_command == NEURON_REDUCE_RESET_ACCUMULATE;
+  const bool accumulates = op.reduce_command >= NEURON_REDUCE_ACCUMULATE;
   if (op.reduce != operation && (accumulates || op.reduce != NEURON_ALU_BYPASS)) {
     return not_allowed(kOp + 1, op.reduce, what, 8);
   }
-  return check_reduce_command(op.reduce_command, false);
+  return check_reduce_command(op.reduce_command, initial);
 }
 
 Violation check_range_select(const Instruction& i) {
@@ -173,7 +183,7 @@ Violation check_range_select(const Instruction& i) {
   return check_one_reduction(i, NEURON_ALU_MAX, "range_select reduces by max only");
 }
 
-Violation check_vector(const Instruction& i, unsigned engine) {
+Violation check_vector(const Instruction& i, unsigned engine, const Limits& limits) {
   const VectorOp& op = i.vector;
   switch (i.opcode) {
     case NEURON_OP_SELECT_REDUCE:
@@ -181,7 +191,7 @@ Violation check_vector(const Instruction& i, unsigned engine) {
     case NEURON_OP_RANGE_SELECT:
       return check_range_select(i);
     case NEURON_OP_EXPONENTIAL:
-      return check_one_reduction(i, NEURON_ALU_ADD, "exponential reduces by add only");
+      return check_one_reduction(i, NEURON_ALU_ADD, "exponential reduces by add only", &i.scalar1);
     case NEURON_OP_TENSOR_SCALAR_REDUCE:
       return check_scalar_reduce(i, engine);
     case NEURON_OP_TENSOR_SCALAR_CUMULATIVE:
@@ -215,7 +225,7 @@ Violation check_vector(const Instruction& i, unsigned engine) {
       if (Violation v = check_scalar_step(op.op1, i.scalar1, kOp, NEURON_INST_SCALAR1, engine)) {
         return v;
       }
-      if (engine == NEURON_ENGINE_ACTIVATION) return check_scalar_engine_steps(i);
+      if (engine == NEURON_ENGINE_ACTIVATION) return check_scalar_engine_steps(i, limits);
       return check_mixed_steps(op.op0, op.op1);
     case NEURON_OP_SCALAR_TENSOR_TENSOR:
       if (Violation v = check_scalar_step(op.op0, i.scalar0, kOp, NEURON_INST_SCALAR0, engine)) {
@@ -458,6 +468,25 @@ bool is_packed_dtype(unsigned dtype) {
   return dtype >= NEURON_DTYPE_F4X4 && dtype <= NEURON_DTYPE_F8E4FNX4;
 }
 
+bool is_int64_dtype(unsigned dtype) {
+  return dtype == NEURON_DTYPE_I64 || dtype == NEURON_DTYPE_U64;
+}
+
+bool is_integer_alu(unsigned op) {
+  switch (op) {
+    case NEURON_ALU_ADD:
+    case NEURON_ALU_SUB:
+    case NEURON_ALU_MUL:
+    case NEURON_ALU_MAX:
+    case NEURON_ALU_MIN:
+    case NEURON_ALU_ABS_MAX:
+    case NEURON_ALU_ABS_MIN:
+      return true;
+    default:
+      return is_comparison_alu(op);
+  }
+}
+
 bool is_integer_dtype(unsigned dtype) {
   switch (dtype) {
     case NEURON_DTYPE_U64:
@@ -479,7 +508,7 @@ Violation check_operations(const Instruction& i, unsigned engine, const Limits& 
     case 2:
       return check_pe(i.opcode, i.pe, limits);
     case 3:
-      return check_vector(i, engine);
+      return check_vector(i, engine, limits);
     case 4:
       return check_activate(i, limits);
     case 5:

@@ -26,7 +26,14 @@ bool is_unary_alu(unsigned op);  // takes no second operand
 bool is_reducible_alu(unsigned op);
 bool is_comparison_alu(unsigned op);
 bool is_integer_dtype(unsigned dtype);
+bool is_int64_dtype(unsigned dtype);  // i64, u64
+// Operations that Pool computes on integers themselves, not in fp32.
+bool is_integer_alu(unsigned op);
 bool is_float_dtype(unsigned dtype);
+// Whether an operand of a compute instruction is of 64-bit integers.
+bool has_int64(const Instruction& instruction);
+// Whether Pool executes some form of the opcode on 64-bit integers, from generation 3 on.
+bool takes_int64(unsigned opcode);
 bool is_packed_dtype(unsigned dtype);  // x4 types: four codes, to be multiplied by block scales
 
 // dma.ctl and the patterns of dma_generate, dma_gather, dma_scatter.

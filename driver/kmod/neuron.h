@@ -342,6 +342,10 @@ extern const struct nd_ioctl nd_observe_call;
 extern const struct nd_handler nd_dmabuf_handlers[]; /* dmabuf.c */
 
 extern const struct file_operations nd_file_operations;
+/* ioctl_dispatch.c: every call of an open file; a negative error number or the handler's result. */
+long nd_file_ioctl(struct file *filp, unsigned int request, unsigned long argument);
+/* Gives back what a call has left of a process that has closed its last descriptor meanwhile. */
+void nd_file_clean_up_after_call(struct neuron_device *nd, pid_t pid);
 /* Process of the caller, init namespace. */
 pid_t nd_current_pid(void);
 /* True if the process opened the device itself and has it open. */

@@ -10,8 +10,8 @@ namespace {
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 
-constexpr RegisterPages kFirst[] = {{NEURON_DM_BLOCK_TPB, 0, 4, 0x2700000, 0x4000000}};
-constexpr RegisterPages kSecond[] = {
+constexpr RegisterPages kFirstGeneration[] = {{NEURON_DM_BLOCK_TPB, 0, 4, 0x2700000, 0x4000000}};
+constexpr RegisterPages kSecondGeneration[] = {
     {NEURON_DM_BLOCK_TPB, 0, 2, 0x2700000, 0x4000000},
     {NEURON_DM_BLOCK_TOPSP, 0, 6, 0x10000000, 0x400000},
 };
@@ -22,8 +22,8 @@ constexpr RegisterPages kThird[] = {
 };
 
 constexpr Architecture kArchitectures[] = {
-    {1, 4, 8 * kGiB, 4 * kGiB, false, kFirst},
-    {2, 2, 32 * kGiB, 16 * kGiB, false, kSecond},
+    {1, 4, 8 * kGiB, 4 * kGiB, false, kFirstGeneration},
+    {2, 2, 32 * kGiB, 16 * kGiB, false, kSecondGeneration},
     {3, 8, 96 * kGiB, 0, true, kThird},
 };
 

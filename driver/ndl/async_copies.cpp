@@ -19,13 +19,13 @@ constexpr auto kLongestCopy = std::chrono::seconds(120);
 constexpr int kLookAgainMs = 100;
 constexpr uint32_t kNone = static_cast<uint32_t>(NEURON_DMA_H2T_CTX_HANDLE_NONE);
 constexpr uint32_t kSynchronous = NEURON_DMA_H2T_CTX_HANDLE_SYNC;
-constexpr uint32_t kFirst = NEURON_DMA_H2T_CTX_HANDLE_ASYNC1;
-constexpr uint32_t kSecond = NEURON_DMA_H2T_CTX_HANDLE_ASYNC2;
+constexpr uint32_t kFirstHandle = NEURON_DMA_H2T_CTX_HANDLE_ASYNC1;
+constexpr uint32_t kSecondHandle = NEURON_DMA_H2T_CTX_HANDLE_ASYNC2;
 
 // The name of a copy that follows one with the name `previous`.
 uint32_t next_name(uint32_t previous) {
   if (previous == kSynchronous) return kSynchronous;
-  return previous == kFirst ? kSecond : kFirst;
+  return previous == kFirstHandle ? kSecondHandle : kFirstHandle;
 }
 
 // Faults a user buffer in while the device works. It is a hint: failures change nothing.
@@ -96,14 +96,14 @@ int AsyncCopies::finish(uint64_t id, std::unique_lock<std::mutex>& lock) {
 
 int AsyncCopies::start(neuron_ioctl_mem_copy_async64& request) {
   const uint32_t previous = request.pwait_handle;
-  if (previous != kNone && previous > kSecond) {
+  if (previous != kNone && previous > kSecondHandle) {
     return fail(-EINVAL, "%s: there is no copy with the name %d to wait for", device_.c_str(),
                 static_cast<int>(previous));
   }
   std::unique_lock lock(mutex_);
   const uint32_t name = next_name(previous);
   uint64_t earlier = 0;
-  if (previous == kFirst || previous == kSecond) {
+  if (previous == kFirstHandle || previous == kSecondHandle) {
     const auto found = find_for_wait(request.src_mem_handle, request.dst_mem_handle, previous);
     if (found == copies_.end()) {
       return fail(-EINVAL, "%s: there is no copy with the name %u to wait for", device_.c_str(),

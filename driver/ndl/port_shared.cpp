@@ -275,7 +275,13 @@ class SharedPort final : public Port {
 }  // namespace
 
 std::unique_ptr<Port> shared_port(const std::string& path, const std::string& copies) {
-  if (path.empty() || path[0] == '@') {
+  if (path.empty()) {
+    fail(-EINVAL,
+         "NEURON_EMULATOR=unix: has no path behind the colon; give the one that neuron-emulatord "
+         "--socket was given");
+    return nullptr;
+  }
+  if (path[0] == '@') {
     fail(-EINVAL,
          "NEURON_EMULATOR=unix:%s names no socket: an abstract name has no owner and no "
          "permissions; give the path that neuron-emulatord --socket was given",

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/ndl/shared_channel.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -11,8 +10,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <string>
 
+#include "driver/base/process_status.h"
 #include "driver/ndl/error.h"
 
 namespace neuron::ndl {
@@ -27,14 +28,9 @@ constexpr uint32_t kStoppedMs = 1'000;
 // The longest time between two looks at the deadline.
 constexpr std::chrono::milliseconds kLook{500};
 
-// Whether the process is stopped by a signal (SIGSTOP); a debugger's breakpoint does not count.
 bool is_stopped(int pid) {
-  char text[512] = "";
-  const base::FileDescriptor file(
-      ::open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file || ::read(file.get(), text, sizeof(text) - 1) <= 0) return false;
-  const char* name_end = std::strrchr(text, ')');
-  return name_end != nullptr && std::strncmp(name_end, ") T", 3) == 0;
+  const std::optional<base::ProcessStatus> status = base::process_status(pid);
+  return status && status->is_stopped();
 }
 
 }  // namespace

@@ -16,9 +16,10 @@ using base::format;
 
 constexpr uint32_t kMaxChips = 1024;
 
-class Reader : public FieldReader {
+class TopologyReader : public FieldReader {
  public:
-  Reader(const std::string& where, std::string& error) : FieldReader("topology", where, error) {}
+  TopologyReader(const std::string& where, std::string& error)
+      : FieldReader("topology", where, error) {}
 
   bool read(const json::object& root, NodeProfile& profile);
 
@@ -32,16 +33,16 @@ class Reader : public FieldReader {
   bool pod(const json::object& root, PodType& out);
 };
 
-bool Reader::whole(const json::object& root, const char* field, uint32_t least, uint32_t most,
-                   uint32_t& out) {
+bool TopologyReader::whole(const json::object& root, const char* field, uint32_t least,
+                           uint32_t most, uint32_t& out) {
   int64_t value = 0;
   if (!number(root, "", field, least, most, value)) return false;
   out = static_cast<uint32_t>(value);
   return true;
 }
 
-bool Reader::rate(const json::object& object, const std::string& path, const char* field,
-                  double& out) {
+bool TopologyReader::rate(const json::object& object, const std::string& path, const char* field,
+                          double& out) {
   const json::value* value = object.if_contains(field);
   double gigabytes = 0;
   if (value && value->is_number()) gigabytes = value->to_number<double>();
@@ -52,7 +53,7 @@ bool Reader::rate(const json::object& object, const std::string& path, const cha
   return true;
 }
 
-bool Reader::link(const json::object& root, const char* field, LinkClass& out) {
+bool TopologyReader::link(const json::object& root, const char* field, LinkClass& out) {
   const json::value* value = root.if_contains(field);
   if (!value) return true;
   const json::object* object = value->if_object();
@@ -71,7 +72,8 @@ bool Reader::link(const json::object& root, const char* field, LinkClass& out) {
   return true;
 }
 
-bool Reader::lists(const json::object& root, const char* field, uint32_t chips, Lists& out) {
+bool TopologyReader::lists(const json::object& root, const char* field, uint32_t chips,
+                           Lists& out) {
   const std::string expected = format("lists of chip numbers below {}", chips);
   const json::value* value = root.if_contains(field);
   const json::array* outer = value ? value->if_array() : nullptr;
@@ -92,7 +94,7 @@ bool Reader::lists(const json::object& root, const char* field, uint32_t chips, 
   return true;
 }
 
-bool Reader::pod(const json::object& root, PodType& out) {
+bool TopologyReader::pod(const json::object& root, PodType& out) {
   static constexpr struct {
     const char* name;
     PodType type;
@@ -109,7 +111,7 @@ bool Reader::pod(const json::object& root, PodType& out) {
   return refuse_field("pod", value, "\"none\", \"peer_to_peer\" or \"switch\"");
 }
 
-bool Reader::read(const json::object& root, NodeProfile& profile) {
+bool TopologyReader::read(const json::object& root, NodeProfile& profile) {
   if (!known(
           root, "",
           {"name", "chips", "generation", "ranks_per_chip", "dma_engines", "collective_cores",
@@ -218,7 +220,7 @@ bool check_topology(const NodeProfile& profile, const std::string& where, std::s
 
 bool parse_topology(std::string_view text, const std::string& where, NodeProfile& profile,
                     std::string& error) {
-  Reader reader(where, error);
+  TopologyReader reader(where, error);
   json::object section;
   profile = {};
   return reader.section(text, kTopology, section) && reader.read(section, profile) &&

@@ -6,7 +6,8 @@
 // sides (CCOM_MISMATCH). Nothing here waits without a deadline, throws, or ends the process. A call
 // that fails leaves its sentence in ccom_last_error() of the calling thread. Counts are in
 // elements, sizes in bytes. Threads: a communicator belongs to one thread at a time, except for
-// ccom_abort, ccom_dump, ccom_status, ccom_tell and ccom_told, which any thread may call.
+// ccom_abort, ccom_revoke, ccom_dump, ccom_status, ccom_tell and ccom_told, which any thread may
+// call.
 #ifndef CCOM_CCOM_H
 #define CCOM_CCOM_H
 
@@ -20,10 +21,12 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 #define CCOM_VERSION_MAJOR 1
-#define CCOM_VERSION_MINOR 1
+#define CCOM_VERSION_MINOR 2
 #define CCOM_MAX_STREAMS 4
-#define CCOM_NOTICE_BYTES 1000  // of a notice's sentence
-#define CCOM_NOTICES 64         // that a communicator keeps
+#define CCOM_SIGNALS 32             // that a rank counts of each other rank, in each window
+#define CCOM_NO_SIGNAL 0xffffffffu  // of ccom_put
+#define CCOM_NOTICE_BYTES 1000      // of a notice's sentence
+#define CCOM_NOTICES 64             // that a communicator keeps
 
 // Numbers are the contract and are never reused.
 typedef enum ccom_status {
@@ -38,6 +41,7 @@ typedef enum ccom_status {
   CCOM_SYSTEM = 8,       // a system call failed unexpectedly
   CCOM_IN_PROGRESS = 9,  // ccom_test: not done yet; ccom_told: nothing was told
   CCOM_REFUSED = 10,     // a connection without the job's secret
+  CCOM_REVOKED = 11,     // ccom_revoke was called, here or on another rank
 } ccom_status_t;
 
 // Elements. Numbers follow the order of width; fp32r computes as fp32.
@@ -170,8 +174,16 @@ ccom_status_t ccom_init_all(uint32_t size, const ccom_options_t *options, ccom_c
 ccom_status_t ccom_split(ccom_comm_t *comm, int32_t color, int32_t key, ccom_comm_t **result);
 // After a failure: a communicator of the ranks that are alive and call this; less than 1 s.
 ccom_status_t ccom_shrink(ccom_comm_t *comm, ccom_comm_t **result);
+// Adds ranks, without a restart of those that are there: a communicator of `size` ranks, more than
+// this one has. Every rank calls this and keeps its number, while each new one calls ccom_init with
+// the same size and secret, and with a number from ccom_size(comm) on. `root` is the address at
+// which rank 0 collects them; null: that of this communicator. `comm` stays as it is.
+ccom_status_t ccom_grow(ccom_comm_t *comm, uint32_t size, const char *root, ccom_comm_t **result);
 // Operations under way end with CCOM_ABORTED on all ranks. Any thread.
 ccom_status_t ccom_abort(ccom_comm_t *comm);
+// The same on purpose, when nothing has failed: the status is CCOM_REVOKED, and no rank dumps its
+// flight recorder. ccom_shrink makes a new communicator of the ranks. Any thread; does not wait.
+ccom_status_t ccom_revoke(ccom_comm_t *comm);
 ccom_status_t ccom_free(ccom_comm_t *comm);
 
 uint32_t ccom_rank(const ccom_comm_t *comm);
@@ -201,6 +213,20 @@ ccom_status_t ccom_told(const ccom_comm_t *comm, uint64_t since, ccom_notice_t *
 ccom_status_t ccom_mem_alloc(ccom_comm_t *comm, size_t size, void **memory);
 ccom_status_t ccom_mem_free(ccom_comm_t *comm, void *memory);
 
+// Memory of this rank. `size_of` must be sizeof(ccom_memory_t).
+typedef struct ccom_memory {
+  size_t size_of;
+  uint64_t allocated;  // by ccom_mem_alloc; of the windows' signals, too
+  uint64_t working;    // of the library's copies of buffers and intermediate results
+} ccom_memory_t;
+ccom_status_t ccom_memory(const ccom_comm_t *comm, ccom_memory_t *memory);
+// Gives the working memory back to the host until ccom_resume; ccom_mem_alloc's stays. All ranks
+// call this, when none has an operation that was started and is not over. While suspended, an
+// operation fails with CCOM_INVALID, which ends nothing.
+ccom_status_t ccom_suspend(ccom_comm_t *comm);
+// Ends that. All ranks call this.
+ccom_status_t ccom_resume(ccom_comm_t *comm);
+
 // Runs an operation to its end in the calling thread.
 ccom_status_t ccom_run(ccom_comm_t *comm, const ccom_collective_t *collective);
 // Starts an operation. The caller must not touch the buffers until ccom_test or ccom_wait reports
@@ -209,6 +235,37 @@ ccom_status_t ccom_start(ccom_comm_t *comm, const ccom_collective_t *collective,
                          ccom_request_t **request);
 ccom_status_t ccom_test(ccom_request_t *request);
 ccom_status_t ccom_wait(ccom_request_t *request);
+
+// Who is told of the end of a launched operation. `size_of` must be sizeof(ccom_completion_t).
+typedef struct ccom_completion {
+  size_t size_of;
+  // Called once, by a thread of the communicator. `sentence`: of a failure, else "". Functions of
+  // the communicator must not be called from it.
+  void (*done)(void *context, ccom_status_t status, const char *sentence);
+  void *context;
+} ccom_completion_t;
+// Starts an operation as ccom_start does, with its completion given at the launch: the library
+// carries it on while the program does something else, and says when the buffers are free. What
+// ccom_free finds unfinished ends with CCOM_ABORTED, before it returns.
+ccom_status_t ccom_launch(ccom_comm_t *comm, const ccom_collective_t *collective,
+                          const ccom_completion_t *completion);
+
+// One-sided: each rank shows `size` bytes of its ccom_mem_alloc memory, which may be 0, and the
+// others write there. All ranks open and close a window together; `window` gets its number, the
+// same on all. The memory stays allocated until the window is closed, which ends what no signal has
+// told of.
+ccom_status_t ccom_window_open(ccom_comm_t *comm, void *memory, size_t size, uint32_t *window);
+ccom_status_t ccom_window_close(ccom_comm_t *comm, uint32_t window);
+// Writes to `offset` of the target's window, without a call of the target, and then signals.
+// Returns when `source` may change again. `size` may be 0. `signal`: below CCOM_SIGNALS, or
+// CCOM_NO_SIGNAL. Who has waited for the signal sees what the rank has put there before it.
+ccom_status_t ccom_put(ccom_comm_t *comm, uint32_t window, uint32_t target, uint64_t offset,
+                       const void *source, size_t size, uint32_t signal);
+ccom_status_t ccom_signal(ccom_comm_t *comm, uint32_t window, uint32_t target, uint32_t signal);
+// Waits until `source` has signalled `count` times more than was waited for before. CCOM_TIMEOUT
+// ends nothing: the wait may be repeated. timeout_ms 0: that of the communicator.
+ccom_status_t ccom_wait_signal(ccom_comm_t *comm, uint32_t window, uint32_t source, uint32_t signal,
+                               uint64_t count, uint32_t timeout_ms);
 
 // Explains the choice of the algorithm: candidates with their predicted times. Writes at most
 // `size` bytes with the final zero and returns the length of the whole text.

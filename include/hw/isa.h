@@ -182,7 +182,7 @@ enum neuron_scalar_kind {
 	NEURON_SCALAR_REGISTER = 3,
 };
 
-/* ALU operations (6 bits). 24-30 are bit operations; div and mod are for registers only. */
+/* ALU operations (6 bits). 24-30: bit operations. mod: of registers the dividend's sign, of tensors the divisor's. */
 enum neuron_alu {
 	NEURON_ALU_BYPASS = 0,
 	NEURON_ALU_ADD = 1,
@@ -339,9 +339,9 @@ enum neuron_opcode {
 	NEURON_OP_MATMUL_SPARSE = 0x206,    /* gen 3: dst = PSUM [M, N], a = moving [K, slots, N] */
 	/* 3: vector and shared */
 	NEURON_OP_TENSOR_TENSOR = 0x300, /* [DVE Pool] dst = a op0 b */
-	NEURON_OP_TENSOR_SCALAR = 0x301, /* [DVE Pool] dst = (a op0 s0) op1 s1 */
+	NEURON_OP_TENSOR_SCALAR = 0x301, /* [DVE Pool; Act gen 3] dst = (a op0 s0) op1 s1 */
 	NEURON_OP_SCALAR_TENSOR_TENSOR = 0x302,
-	NEURON_OP_TENSOR_SCALAR_REDUCE = 0x303, /* [DVE] dst = a op0 s0; accumulator reduces dst by rop, rcmd */
+	NEURON_OP_TENSOR_SCALAR_REDUCE = 0x303, /* [DVE] dst = a op0 s0; accumulator: dst by rop, rcmd; initial s1 */
 	NEURON_OP_TENSOR_SCALAR_CUMULATIVE = 0x304, /* [DVE] reg = op1(op0(a, s0), reg), dst = reg; initial s1 by rcmd */
 	NEURON_OP_TENSOR_REDUCE = 0x305, /* [DVE] dst = reduce(a, rop, axes) */
 	NEURON_OP_TENSOR_TENSOR_SCAN = 0x306, /* [DVE] s = op1(op0(a[i], s), b[i]), dst[i] = s; s0 = initial */
@@ -351,7 +351,7 @@ enum neuron_opcode {
 	NEURON_OP_RANGE_SELECT = 0x30A,  /* [DVE] gen 3: x = imm (f32) + number of the element; dst = x op0 s0 and x op1 s1
 	                                    ? a : the lowest finite f32; accumulator: max of dst */
 	NEURON_OP_RECIPROCAL = 0x30B,    /* [DVE] dst = 1 / a */
-	NEURON_OP_EXPONENTIAL = 0x30C,   /* [DVE] gen 4: dst = exp(a - s0), absent s0 = 0; accumulator: sum of dst */
+	NEURON_OP_EXPONENTIAL = 0x30C,   /* [DVE] gen 4: dst = exp(a - s0), absent s0 = 0; accumulator: its sum, initial s1 */
 	NEURON_OP_BN_STATS = 0x30D,      /* [DVE] dst[P,6] = count, mean, var * count of even, then odd elements */
 	NEURON_OP_BN_AGGR = 0x30E,       /* [DVE] dst[P,2] = mean, variance of a's triples */
 	NEURON_OP_MAX8 = 0x30F,          /* [DVE] dst[P,8] = the 8 largest of a, descending */
@@ -502,6 +502,12 @@ enum neuron_dma_reduction {
  *                    scale is clamped to 0..254; nothing but zeros: scale 0
  *   barrier          which semaphores, and that a pair is cores 2n and 2n + 1; that single semaphores are raised so, too
  *   custom_operator  the call table, and that the function is a program of the host (hw/custom_operator.h)
+ *   64-bit integers  i64 and u64 on Pool from generation 3 on: memset, tensor_copy, tensor_tensor, tensor_scalar,
+ *                    tensor_reduce, iota, affine_select, partition_reduce, local_gather, n_gather, sendrecv. Operands have
+ *                    one type; add, sub, mul, max, min, abs_max, abs_min, comparisons (1 or 0) and bit operations wrap in
+ *                    64 bits. Scalars are integers; an immediate, and imm of memset, has 32 bits and is extended by the
+ *                    sign of its type (memset: of dst's). tensor_copy converts: between integers to the nearest end of the
+ *                    range, from floats to nearest even in the range, NaN to 0, into floats by way of fp32
  *   indirection      all offsets and gathered elements are read before anything is written; of elements that a scatter
  *                    sends to one place the last stays, and an accumulating product adds each; types of an index
  */

@@ -117,7 +117,7 @@ constexpr EnvironmentVariable kTable[] = {
     {"NEURON_EMULATOR_MEMORY_LIMIT", "bytes", "host memory that emulated HBM may take", kEmulator},
     {"NEURON_EMULATOR_LIBRARY", "a file",
      "libneuron-emulator.so.1, if it is not beside libnrt.so.1", kEmulator},
-    {"NEURON_EMULATOR_SIMD", "scalar, avx2, avx512, amx",
+    {"NEURON_EMULATOR_SIMD", "scalar, avx2, avx512, avx512bf16, amx",
      "the code path of the arithmetic; all give the same bits", kEmulator},
     {"NEURON_EMULATOR_COPY", "a code path", "how large copies are made; for measurements",
      kEmulator},
@@ -129,7 +129,9 @@ constexpr EnvironmentVariable kTable[] = {
      "process without rights",
      kEmulator},
     {"NEURON_EMULATOR_CUSTOM_OPERATOR_SECONDS", "1 to 600 (5)",
-     "how long one core of GpSimd may take for a custom operator, in the host's time", kEmulator},
+     "how long a call of a custom operator may take on all cores of GpSimd together, in the host's "
+     "time",
+     kEmulator},
     {"NEURON_RT_GPSIMD_STDOUT_QUEUE_SIZE_BYTES", "0 to 131072 (0)",
      "not 0: what custom operators print with printf is shown on standard error when each call has "
      "ended",

@@ -32,7 +32,7 @@ uint32_t slots_of(uint32_t descriptors) {
          NEURON_UDMA_RING_MULTIPLE;
 }
 
-uint64_t ring_bytes(uint32_t slots) {
+uint64_t bytes_of_slots(uint32_t slots) {
   return (uint64_t{slots} * NEURON_DESC_BYTES + NEURON_UDMA_RING_ALIGN - 1) /
          NEURON_UDMA_RING_ALIGN * NEURON_UDMA_RING_ALIGN;
 }
@@ -435,8 +435,8 @@ Result<void> CollectivePrograms::place(Stream& stream) {
     if ((stream.use.engines >> e & 1) == 0) continue;
     stream.m2s[e] = {half[0], slots_of(program.rings[e].m2s_count)};
     stream.s2m[e] = {half[1], slots_of(program.rings[e].s2m_count)};
-    half[0] += ring_bytes(stream.m2s[e].slots);
-    half[1] += ring_bytes(stream.s2m[e].slots);
+    half[0] += bytes_of_slots(stream.m2s[e].slots);
+    half[1] += bytes_of_slots(stream.s2m[e].slots);
   }
   NEURON_TRY(rings, DeviceMemory::allocate(core_.device(),
                                            {.size = half[0] + half[1],

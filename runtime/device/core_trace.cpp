@@ -11,7 +11,7 @@ namespace {
 
 // A quarter of a million entries: what the emulated core writes in some tens of milliseconds, and
 // this process reads every two.
-constexpr uint32_t kRingBytes = 8u << 20;
+constexpr uint32_t kTraceRingBytes = 8u << 20;
 // A CC core executes one instruction for each message or so.
 constexpr uint32_t kCollectiveRingBytes = 1u << 20;
 constexpr size_t kEntriesAtOnce = 4096;
@@ -36,7 +36,7 @@ Result<std::unique_ptr<CoreTrace>> CoreTrace::create(Core& core, std::shared_ptr
                         slot == NEURON_NQ_SLOT_TRANSFER;
     if (!wanted) continue;
     const uint64_t registers = core.place().notification() + NEURON_NQ_BASE(slot);
-    NEURON_CHECK(trace->add_ring(slot, registers, kRingBytes));
+    NEURON_CHECK(trace->add_ring(slot, registers, kTraceRingBytes));
   }
   for (uint32_t k = 0; k < std::min(core.place().chip->cc_cores, kMostCollectiveCores); ++k) {
     const uint64_t registers =

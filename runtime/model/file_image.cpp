@@ -49,7 +49,8 @@ Result<FileImage> FileImage::open(const std::string& path, bool whole, bool ring
   NEURON_TRY(reader, FileReader::open(path, ring));
   image.reader_ = std::move(reader);
   image.size_ = image.reader_->size();
-  if (image.size_ == 0 || image.size_ > kLargest) {
+  if (image.size_ == 0) return fail(NRT_INVALID, "{} is empty; expected a NEFF", path);
+  if (image.size_ > kLargest) {
     return fail(NRT_INVALID, "{} has {} bytes; expected a NEFF of at most {}", path, image.size_,
                 kLargest);
   }

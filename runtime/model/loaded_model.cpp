@@ -6,7 +6,7 @@
 
 #include "runtime/device/core_trace.h"
 #include "runtime/device/driver_error.h"
-#include "runtime/model/program_check.h"
+#include "runtime/model/instruction_check.h"
 
 namespace neuron::runtime {
 namespace {

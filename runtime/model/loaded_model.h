@@ -31,7 +31,7 @@ namespace neuron::runtime {
 // The program of one engine as it lies in HBM: wrapper, then the model's code.
 struct EngineImage {
   uint64_t address = 0;
-  uint32_t wrapper = 0;         // instructions
+  uint32_t wrapper = 0;         // instructions, those of veneers included
   uint32_t instructions = 0;    // wrapper included
   std::vector<std::byte> code;  // for reports
   std::vector<neff::SourceLine> lines;
@@ -199,6 +199,7 @@ class LoadedModel final : private ScratchpadUser {
   std::array<EngineImage, NEURON_CORE_ENGINES> images_;
   std::unique_ptr<DeviceMemory> code_;
   std::unique_ptr<DeviceMemory> constants_;
+  std::unique_ptr<DeviceMemory> ring_base_;  // holds the address of the rings, or absent
   std::unique_ptr<DeviceMemory> temporaries_;
   // Destroyed before the memory above: a proxy moves messages from and to the temporaries until
   // then.

@@ -7,11 +7,13 @@
 #include "driver/compression/stream.h"
 #include "runtime/base/log.h"
 #include "runtime/model/file_image.h"
+#include "runtime/model/instruction_check.h"
 #include "runtime/model/loaded_model.h"
-#include "runtime/model/program_check.h"
 #include "runtime/model/relocation.h"
 #include "runtime/model/stream_use.h"
+#include "runtime/model/veneers.h"
 #include "runtime/model/wrapper.h"
+#include "runtime/neff/model_reader.h"
 
 namespace neuron::runtime {
 namespace {
@@ -46,9 +48,11 @@ struct Block {
 
 class Loader {
  public:
+  // `first`: what the other core of a virtual core of two has loaded, for the second one.
   Loader(Core& core, const neff::Model& model, uint32_t subgraph, const FileImage* image,
-         LoadProgress& progress)
+         LoadProgress& progress, const LoadedModel* first = nullptr)
       : core_(core),
+        first_(first),
         image_(image),
         progress_(progress),
         model_(model),
@@ -76,6 +80,7 @@ class Loader {
     result_->rings_ = std::move(rings);
     result_->tile_writers_ = TileWriters(graph_, result_->rings_);
     NEURON_CHECK(check_transfers());
+    NEURON_CHECK(place_ring_base());
     result_->addresses_.push_back(core_.one().address());
     result_->addresses_.push_back(core_.semaphore_inc(0));
     result_->addresses_.push_back(core_.window() + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_EVENT);
@@ -121,7 +126,11 @@ class Loader {
           constants.add(i, v);
           break;
         case neff::VariableKind::kTmpBuf:
-          temporaries.add(i, v);
+          if (v.shared && first_ != nullptr) {
+            result_->addresses_[i] = address_of_shared(v.name);
+          } else {
+            temporaries.add(i, v);
+          }
           break;
         case neff::VariableKind::kVirtual:
           scratch = std::max(scratch, v.backing_offset + v.size);
@@ -140,6 +149,14 @@ class Loader {
     NEURON_CHECK(allocate(constants, NEURON_MEMALLOC_TYPE_CONSTANTS_DEVICE, "constants",
                           result_->constants_));
     return upload_constants(constants);
+  }
+
+  // Where the first core has a variable of both. The file's reader has found it there.
+  uint64_t address_of_shared(const std::string& name) const {
+    const auto& names = first_->names_;
+    const auto found = std::find_if(names.begin(), names.end(),
+                                    [&](const auto& variable) { return variable.name == name; });
+    return first_->addresses_[static_cast<size_t>(found - names.begin())];
   }
 
   Result<void> allocate(const Block& block, mem_alloc_category_t category, const char* purpose,
@@ -273,6 +290,21 @@ class Loader {
         variable.name);
   }
 
+  // Where the engines read the address of the rings, which changes with the tensors.
+  Result<void> place_ring_base() {
+    if (!result_->rings_.shares()) return {};
+    constexpr uint64_t kBytes = 64;
+    NEURON_TRY(memory, DeviceMemory::allocate(core_.device(),
+                                              {.size = kBytes,
+                                               .alignment = kBytes,
+                                               .core = core_.number(),
+                                               .category = NEURON_MEMALLOC_TYPE_DMA_RINGS_DEVICE,
+                                               .purpose = "the address of the DMA rings"}));
+    result_->ring_base_ = std::move(memory);
+    result_->rings_.put_base_at(result_->ring_base_->address());
+    return {};
+  }
+
   Result<void> build_programs() {
     SynchronizationUse used;
     for (const neff::EngineProgram& program : graph_.engines) {
@@ -312,7 +344,7 @@ class Loader {
     }
     uint64_t total = 0;
     for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
-      assemble(engine, codes[engine], semaphores, events);
+      NEURON_CHECK(assemble(engine, codes[engine], semaphores, events));
       result_->images_[engine].address = total;
       total += result_->images_[engine].code.size();
     }
@@ -330,11 +362,22 @@ class Loader {
     return {};
   }
 
-  void assemble(uint32_t engine, const std::vector<std::byte>& code,
-                const std::vector<uint8_t>& semaphores, const std::vector<uint8_t>& events) {
+  Result<void> assemble(uint32_t engine, std::vector<std::byte>& code,
+                        const std::vector<uint8_t>& semaphores,
+                        const std::vector<uint8_t>& events) {
     const neff::EngineProgram& program = graph_.engines[engine];
+    const std::vector<SharingFunction>& sharing = result_->rings_.sharing(engine);
+    Veneers veneers;
+    std::optional<uint8_t> ring_base;
+    if (!sharing.empty()) {
+      NEURON_TRY(registers, find_unused_registers(code, engine));
+      veneers = make_veneers(engine, sharing, core_.place(), registers);
+      call_veneers(sharing, veneers, code);
+      ring_base = registers.base;
+    }
     WrapperRequest request{.engine = static_cast<uint8_t>(engine),
                            .main = std::nullopt,
+                           .ring_base = ring_base,
                            .core = core_.place(),
                            .launch_record = core_.launch_address(),
                            .semaphores = semaphores,
@@ -342,8 +385,11 @@ class Loader {
                            .rings = &result_->rings_,
                            .reads_addresses = !result_->port_pointers_.empty(),
                            .streams = streams_};
-    if (!code.empty()) request.main = program.entries[program.main].pc;
-    const std::vector<isa::Instruction> wrapper = make_wrapper(request);
+    if (!code.empty()) {
+      request.main = program.entries[program.main].pc + static_cast<uint32_t>(veneers.code.size());
+    }
+    std::vector<isa::Instruction> wrapper = make_wrapper(request);
+    wrapper.insert(wrapper.end(), veneers.code.begin(), veneers.code.end());
     EngineImage& image = result_->images_[engine];
     image.wrapper = static_cast<uint32_t>(wrapper.size());
     image.lines = program.lines;
@@ -363,9 +409,11 @@ class Loader {
     }
     image.code.insert(image.code.end(), code.begin(), code.end());
     image.instructions = static_cast<uint32_t>(image.code.size() / NEURON_INSTRUCTION_BYTES);
+    return {};
   }
 
   Core& core_;
+  const LoadedModel* const first_;  // null: this is the first
   const FileImage* const image_;
   LoadProgress& progress_;
   const neff::Model& model_;
@@ -428,7 +476,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(Core& core, const neff::M
   auto loaded = Loader(core, model, 0, image, progress).run();
   if (!loaded) return loaded.error().with("NEFF '{}'", model.name);
   if (model.subgraphs.size() > 1) {
-    auto second = Loader(*core.peer, model, 1, image, progress).run();
+    auto second = Loader(*core.peer, model, 1, image, progress, loaded->get()).run();
     if (!second) {
       return second.error().with("NEFF '{}', {}", model.name, model.subgraphs[1].name);
     }

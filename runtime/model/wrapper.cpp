@@ -14,6 +14,7 @@
 namespace neuron::runtime {
 namespace {
 
+using isa::immediate;
 using isa::Instruction;
 
 constexpr uint8_t kFlags = 0, kMasked = 1, kEntries = 2, kTable = 4, kIndex = 6, kRegister = 8,
@@ -28,10 +29,6 @@ isa::Update at_read(uint8_t semaphore, uint8_t operation, uint16_t value = 0) {
 isa::Update increment(uint8_t semaphore) {
   return {.index = semaphore, .operation = NEURON_UPDATE_INC, .at_complete = true};
 }
-isa::Scalar immediate(uint32_t value) {
-  return {.value = value, .kind = NEURON_SCALAR_IMMEDIATE, .dtype = NEURON_DTYPE_U32};
-}
-
 class Emitter {
  public:
   explicit Emitter(uint8_t engine) : engine_(engine) {}
@@ -153,6 +150,9 @@ void prepare_launch(Emitter& emit, const WrapperRequest& request) {
 std::vector<Instruction> make_wrapper(const WrapperRequest& request) {
   Emitter emit(request.engine);
   std::optional<uint32_t> call;
+  auto load_ring_base = [&] {
+    if (request.ring_base) emit.load(*request.ring_base, request.rings->base_place());
+  };
   auto call_main = [&] {
     if (!request.main) return;
     call = emit.here();
@@ -163,6 +163,7 @@ std::vector<Instruction> make_wrapper(const WrapperRequest& request) {
     wait.wait[0] = at_least(NEURON_SEM_LAUNCH, 1);
     wait.update[0] = at_read(NEURON_SEM_LAUNCH, NEURON_UPDATE_DEC);
     prepare_launch(emit, request);
+    load_ring_base();
     Instruction& go = emit.add(NEURON_OP_EVENT);
     go.update = {increment(NEURON_SEM_GO(NEURON_ENGINE_PE)),
                  increment(NEURON_SEM_GO(NEURON_ENGINE_ACTIVATION))};
@@ -186,6 +187,7 @@ std::vector<Instruction> make_wrapper(const WrapperRequest& request) {
     Instruction& wait = emit.add(NEURON_OP_EVENT);
     wait.wait[0] = at_least(go, 1);
     wait.update[0] = at_read(go, NEURON_UPDATE_DEC);
+    load_ring_base();
     call_main();
     Instruction& done = emit.add(NEURON_OP_EVENT);
     done.drain = true;

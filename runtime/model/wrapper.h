@@ -3,6 +3,7 @@
 // The program around a model's program on each engine: waits for a launch, calls `main`, reports.
 // It stays resident, so that a launch is one record and one semaphore increment.
 //   PE, Activation, Pool, DVE:  wait go; call main; drain, done++; repeat.
+//   If functions share queues (veneers.h), an engine loads the address of the rings before `main`.
 //   SP:  wait launch; if the record asks for it, point the queues to other rings and write the
 //        addresses of tensors that the program reads; clear the program's semaphores and events;
 //        rewind the rings, those of collectives too; go to the others; call main; wait for four
@@ -25,8 +26,10 @@ namespace neuron::runtime {
 
 struct WrapperRequest {
   uint8_t engine = 0;
-  // Index of `main` in the model's code for this engine, which follows the wrapper; empty: no code.
+  // Index of `main` in the code for this engine that follows the wrapper; empty: no code.
   std::optional<uint32_t> main;
+  // The register that gets the low half of the address of all rings; empty: none.
+  std::optional<uint8_t> ring_base;
   // SP only:
   CorePlace core;
   uint64_t launch_record = 0;

@@ -32,10 +32,10 @@ constexpr uint64_t kMostAlignment = 1ull << 30;
 
 std::string_view view(json::string_view text) { return {text.data(), text.size()}; }
 
-class Reader {
+class DefinitionReader {
  public:
-  Reader(const Container& container, const std::string& directory, const ModelLimits& limits,
-         std::vector<std::string>& notes)
+  DefinitionReader(const Container& container, const std::string& directory,
+                   const ModelLimits& limits, std::vector<std::string>& notes)
       : container_(container),
         directory_(directory),
         limits_(limits),
@@ -85,7 +85,7 @@ class Reader {
   std::unordered_map<size_t, std::vector<uint64_t>> list_ids_;
 };
 
-void Reader::read_program(JsonObject& top) {
+void DefinitionReader::read_program(JsonObject& top) {
   const json::value& value = top.require("program");
   if (!checker_.ok()) return;
   JsonObject program(checker_, value, &top.path(), "program");
@@ -102,7 +102,7 @@ void Reader::read_program(JsonObject& top) {
   }
 }
 
-void Reader::read_semaphores(JsonObject& top) {
+void DefinitionReader::read_semaphores(JsonObject& top) {
   const json::object* names = top.object("semaphore");
   if (!names) return;
   const JsonPath where = top.at("semaphore");
@@ -124,7 +124,7 @@ void Reader::read_semaphores(JsonObject& top) {
   }
 }
 
-void Reader::read_variables(JsonObject& top) {
+void DefinitionReader::read_variables(JsonObject& top) {
   const json::object* variables = top.object("var");
   if (!variables) return;
   const JsonPath where = top.at("var");
@@ -153,7 +153,7 @@ void Reader::read_variables(JsonObject& top) {
   resolve_references();
 }
 
-void Reader::read_variable(JsonObject& field, Variable& variable) {
+void DefinitionReader::read_variable(JsonObject& field, Variable& variable) {
   variable.kind = static_cast<VariableKind>(field.choice("type", kVariableTypes));
   variable.id = static_cast<uint32_t>(field.number("var_id", 0, UINT32_MAX));
   variable.size = field.number("size", 1, limits_.variable_bytes);
@@ -200,13 +200,17 @@ void Reader::read_variable(JsonObject& field, Variable& variable) {
     case VariableKind::kOutput:
       read_true_size(field, variable);
       break;
+    case VariableKind::kTmpBuf:
+      // An extension of this project.
+      variable.shared = field.boolean_or("shared", false);
+      break;
     default:
       break;
   }
 }
 
 // An extension of this project: outputs of which a program fills a part that depends on its data.
-void Reader::read_true_size(JsonObject& field, Variable& variable) {
+void DefinitionReader::read_true_size(JsonObject& field, Variable& variable) {
   const json::value* value = field.find("true_size");
   if (value == nullptr) return;
   JsonObject size(checker_, *value, &field.path(), "true_size");
@@ -217,7 +221,7 @@ void Reader::read_true_size(JsonObject& field, Variable& variable) {
 
 // A member of the subgraph's directory; empty after an error or, if not required, when the key is
 // absent.
-std::string Reader::member_named(JsonObject& field, std::string_view key, bool required) {
+std::string DefinitionReader::member_named(JsonObject& field, std::string_view key, bool required) {
   const std::string name = required ? field.text(key, 512) : field.text_or(key, "", 512);
   if (!checker_.ok() || name.empty()) return {};
   std::string path = directory_ + "/" + name;
@@ -228,7 +232,7 @@ std::string Reader::member_named(JsonObject& field, std::string_view key, bool r
   return path;
 }
 
-void Reader::read_constant(JsonObject& field, Variable& variable) {
+void DefinitionReader::read_constant(JsonObject& field, Variable& variable) {
   variable.file_name = member_named(field, "file_name", true);
   if (!checker_.ok()) return;
   variable.contents = container_.find(variable.file_name)->bytes;
@@ -262,7 +266,7 @@ void Reader::read_constant(JsonObject& field, Variable& variable) {
 }
 
 // Finds where the streams end; what they hold is checked when they are read.
-void Reader::read_streams(JsonObject& field, Variable& variable) {
+void DefinitionReader::read_streams(JsonObject& field, Variable& variable) {
   if (variable.file_name.ends_with(".npy")) {
     checker_.fail(field.at("encoding"), "{} is an array; expected a file of streams alone",
                   printable(variable.file_name));
@@ -294,7 +298,7 @@ void Reader::read_streams(JsonObject& field, Variable& variable) {
   variable.contents = all.subspan(offset, at - offset);
 }
 
-void Reader::resolve_references() {
+void DefinitionReader::resolve_references() {
   std::vector<Variable>& variables = definition_.subgraph.variables;
   std::unordered_map<uint64_t, uint32_t> by_id;
   for (size_t i = 0; i < variables.size(); ++i) {
@@ -327,12 +331,13 @@ void Reader::resolve_references() {
     const uint32_t counter = resolve(variables[index], id, false);
     variables[index].true_size->counter = counter;
     if (!checker_.ok()) return;
-    if (variables[counter].kind == VariableKind::kTmpBuf && variables[counter].size >= 4) continue;
+    const Variable& word = variables[counter];
+    if (word.kind == VariableKind::kTmpBuf && word.size >= 4 && !word.shared) continue;
     checker_.fail(JsonPath{&all, variables[index].name, {}},
-                  "its true size is counted in {} \"{}\" of {} bytes; expected a tmp-buf of at "
-                  "least 4",
-                  kVariableTypes[static_cast<int>(variables[counter].kind)],
-                  printable(variables[counter].name), variables[counter].size);
+                  "its true size is counted in {} \"{}\" of {} bytes{}; expected a tmp-buf of at "
+                  "least 4 that is not shared",
+                  kVariableTypes[static_cast<int>(word.kind)], printable(word.name), word.size,
+                  word.shared ? ", which is shared" : "");
   }
   for (const auto& [index, ids] : list_ids_) {
     for (uint64_t id : ids) {
@@ -342,7 +347,7 @@ void Reader::resolve_references() {
   }
 }
 
-void Reader::read_queues(JsonObject& top) {
+void DefinitionReader::read_queues(JsonObject& top) {
   const json::object* queues = top.object("dma_queue");
   if (!queues) return;
   const JsonPath where = top.at("dma_queue");
@@ -396,7 +401,7 @@ void Reader::read_queues(JsonObject& top) {
   }
 }
 
-void Reader::read_dynamic(JsonObject& field, QueueSet& queue) {
+void DefinitionReader::read_dynamic(JsonObject& field, QueueSet& queue) {
   queue.ring_descriptors = static_cast<uint32_t>(field.number_or(
       "ring_descriptors", queue.ring_descriptors, NEURON_UDMA_RING_MIN, kMostRingDescriptors));
   if (checker_.ok() && queue.ring_descriptors % NEURON_UDMA_RING_MULTIPLE != 0) {
@@ -410,14 +415,14 @@ void Reader::read_dynamic(JsonObject& field, QueueSet& queue) {
   }
 }
 
-EngineFiles Reader::read_files(JsonObject& field) {
+EngineFiles DefinitionReader::read_files(JsonObject& field) {
   EngineFiles files;
   files.bin = member_named(field, "bin", true);
   files.json = member_named(field, "json", false);
   return files;
 }
 
-void Reader::read_engines(JsonObject& top) {
+void DefinitionReader::read_engines(JsonObject& top) {
   const json::object* engines = top.object("engines");
   const JsonPath where = top.at("engines");
   if (!engines || engines->empty()) {
@@ -436,7 +441,7 @@ void Reader::read_engines(JsonObject& top) {
   }
 }
 
-void Reader::read_collectives(JsonObject& top) {
+void DefinitionReader::read_collectives(JsonObject& top) {
   const json::array* programs = top.list("cc", 64);
   if (!programs) return;
   const JsonPath where = top.at("cc");
@@ -452,7 +457,7 @@ void Reader::read_collectives(JsonObject& top) {
 
 Result<Definition> read_definition(const Container& container, const std::string& directory,
                                    const ModelLimits& limits, std::vector<std::string>& notes) {
-  return Reader(container, directory, limits, notes).read();
+  return DefinitionReader(container, directory, limits, notes).read();
 }
 
 }  // namespace neuron::neff

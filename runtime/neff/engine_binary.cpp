@@ -28,9 +28,9 @@ struct Section {
   uint64_t bytes() const { return count * record_bytes; }
 };
 
-class Reader {
+class EngineBinaryReader {
  public:
-  Reader(Bytes file, std::string_view member, uint32_t most_instructions)
+  EngineBinaryReader(Bytes file, std::string_view member, uint32_t most_instructions)
       : file_(file), member_(member), most_instructions_(most_instructions) {}
 
   Result<EngineProgram> read() {
@@ -90,7 +90,7 @@ class Reader {
   Section lines_{"line", NEURON_BIN_OFF_LINE_OFF, NEURON_BIN_LINE_BYTES};
 };
 
-Result<void> Reader::read_header() {
+Result<void> EngineBinaryReader::read_header() {
   if (!has_engine_magic(file_)) {
     return fail(NRT_UNSUPPORTED_NEFF_VERSION,
                 "{}: no program in the open encoding: its first bytes are not the magic of an "
@@ -137,7 +137,7 @@ Result<void> Reader::read_header() {
   return {};
 }
 
-Result<void> Reader::read_sections() {
+Result<void> EngineBinaryReader::read_sections() {
   uint64_t end = NEURON_BIN_HEADER_BYTES;
   for (Section* section : {&code_, &entries_, &relocations_, &strings_, &lines_}) {
     section->offset = u32(section->field);
@@ -174,7 +174,7 @@ Result<void> Reader::read_sections() {
   return {};
 }
 
-Result<void> Reader::read_entries() {
+Result<void> EngineBinaryReader::read_entries() {
   std::optional<uint32_t> main;
   for (uint64_t i = 0; i < entries_.count; ++i) {
     const uint64_t at = entries_.offset + i * NEURON_BIN_ENTRY_BYTES;
@@ -208,7 +208,7 @@ Result<void> Reader::read_entries() {
   return {};
 }
 
-Result<void> Reader::check_relocation(const Relocation& relocation, uint64_t at) const {
+Result<void> EngineBinaryReader::check_relocation(const Relocation& relocation, uint64_t at) const {
   auto refuse = [&](const char* what, auto found, const char* expected) {
     return fail(NRT_INVALID, "{}: offset {:#x}: relocation of \"{}\": {} is {}, expected {}",
                 member_, at, printable(relocation.symbol), what, found, expected);
@@ -269,7 +269,7 @@ Result<void> Reader::check_relocation(const Relocation& relocation, uint64_t at)
   return {};
 }
 
-Result<void> Reader::read_relocations() {
+Result<void> EngineBinaryReader::read_relocations() {
   // If two relocations wrote the same byte, its value would depend on their order.
   std::vector<std::array<uint64_t, 2>> written;
   if (relocations_.count) written.resize(code_.count);
@@ -308,7 +308,7 @@ Result<void> Reader::read_relocations() {
   return {};
 }
 
-Result<void> Reader::read_lines() {
+Result<void> EngineBinaryReader::read_lines() {
   uint32_t last = 0;
   for (uint64_t i = 0; i < lines_.count; ++i) {
     const uint64_t at = lines_.offset + i * NEURON_BIN_LINE_BYTES;
@@ -352,7 +352,7 @@ bool has_engine_magic(Bytes file) {
 
 Result<EngineProgram> read_engine_binary(Bytes file, std::string_view member,
                                          uint32_t most_instructions) {
-  return Reader(file, member, most_instructions).read();
+  return EngineBinaryReader(file, member, most_instructions).read();
 }
 
 }  // namespace neuron::neff

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A NEFF as a program: the data that the loader puts onto a device. load_model() reads and checks
-// it: every index, offset, size, symbol and number in it is in range, so that users need no further
-// bounds checks. Callers: runtime/model (loading), tools. Thread-safe: values. Owns everything
-// except Variable::contents, which points into the container (or, for an uncompressed payload, into
-// the caller's file bytes): upload constants before those bytes are freed.
-// Fails: NRT_INVALID (malformed), NRT_UNSUPPORTED_NEFF_VERSION (not for this runtime or device);
-// the sentence names member, field, found, expected. Unknown JSON keys are ignored and listed in
-// `notes`.
+// A NEFF as a program: the data that the loader puts onto a device. model_reader.h reads and checks
+// it. Callers: runtime/model (loading), tools. Thread-safe: values. Owns everything except
+// Variable::contents, which points into the container (or, for an uncompressed payload, into the
+// caller's file bytes): upload constants before those bytes are freed. Cannot fail.
 #ifndef RUNTIME_NEFF_MODEL_H
 #define RUNTIME_NEFF_MODEL_H
 
@@ -83,6 +79,7 @@ struct Variable {
   bool alternate_fabric = false;
   bool compressed = false;  // kFile: `contents` are streams (hw/compressed_stream.h), one behind
                             // the other, whose content has `size` bytes in all.
+  bool shared = false;      // kTmpBuf: one place for both cores of a logical core of two.
   std::string file_name;    // kFile: the member, with its directory.
   Bytes contents;           // kFile: exactly `size` bytes, unless they are compressed.
   uint64_t backing_offset = 0;        // kVirtual
@@ -321,10 +318,6 @@ struct Model {
   std::vector<Subgraph> subgraphs;  // At least one
   std::vector<std::string> notes;   // Ignored keys and other remarks, one sentence each.
 };
-
-// Checks compatibility (compatibility.h) first.
-runtime::Result<Model> load_model(const Container& container, const Target& target,
-                                  const ModelLimits& limits = {});
 
 // "float32" -> NEURON_DTYPE_F32; NEURON_DTYPE_NONE for an unknown name.
 uint8_t dtype_from_name(std::string_view name);

@@ -12,7 +12,7 @@
 #include "hw/neff_program.h"
 #include "runtime/neff/generations.h"
 #include "runtime/neff/graph_reader.h"
-#include "runtime/neff/model.h"
+#include "runtime/neff/model_reader.h"
 #include "runtime/neff/text.h"
 
 namespace neuron::tools {

@@ -198,6 +198,8 @@ Result<void> write_program(ntff::TraceFileWriter& file, uint32_t part, const Loa
   const RingPlan& rings = model.rings();
   if (rings.descriptor_count() > kMostDescriptors) return {};
   for (const QueuePlan& queue : rings.queues()) {
+    // Which function's ring a shared queue has, changes while the program runs.
+    if (queue.shared) continue;
     for (uint32_t engine = 0; engine < kDmaEngines; ++engine) {
       const std::vector<TracePacket> packets = packets_of(rings, queue.rings[engine]);
       if (packets.empty()) continue;

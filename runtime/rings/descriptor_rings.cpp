@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/rings/descriptor_rings.h"
 
-#include <algorithm>
+#include <bit>
 #include <cerrno>
 
 #include "hw/isa.h"
@@ -23,16 +23,12 @@ constexpr uint32_t kMetaOperationBits = 7u << NEURON_META_OP_SHIFT | 7u << NEURO
 // The SP program adds to the low word of an address only: a table must not cross 4 GiB.
 constexpr uint64_t kEntryBytes = 16;
 constexpr uint64_t kTableBytes = 16384;  // of registers
-static_assert(kMaxQueues * kDmaEngines * 2 * 2 * kEntryBytes <= kTableBytes);
+static_assert((kMaxQueues * kDmaEngines * 2 * 2 + 1) * kEntryBytes <= kTableBytes);
 constexpr uint64_t kLongTableBytes = 65536;  // with pointers as well
 static_assert(kTableBytes + kMaxPortPointers * 2 * kEntryBytes <= kLongTableBytes);
 
-uint64_t ring_bytes(uint32_t length) {
-  return (uint64_t{length} * NEURON_DESC_BYTES + NEURON_UDMA_RING_ALIGN - 1) /
-         NEURON_UDMA_RING_ALIGN * NEURON_UDMA_RING_ALIGN;
-}
-
 Descriptor source(const RingDescriptor& d, std::span<const uint64_t> addresses) {
+  if (d.base == RingDescriptor::kEmpty) return {};
   uint32_t control = kFirstRingId << NEURON_DESC_RING_ID_SHIFT;
   if (d.first) control |= NEURON_DESC_FIRST;
   const uint32_t service_class = uint32_t{d.priority} << NEURON_META_CLASS_SHIFT;
@@ -53,6 +49,7 @@ Descriptor source(const RingDescriptor& d, std::span<const uint64_t> addresses) 
 }
 
 Descriptor target(const RingDescriptor& d, std::span<const uint64_t> addresses) {
+  if (d.base == RingDescriptor::kEmpty) return {};
   return {(d.length & NEURON_DESC_LENGTH_MASK) | kFirstRingId << NEURON_DESC_RING_ID_SHIFT, 0,
           addresses[d.base] + d.offset};
 }
@@ -92,45 +89,39 @@ Result<void> DescriptorRings::write_rings(Device& device, uint32_t core, const R
                                           std::vector<TableEntry>& entries) {
   const CorePlace place = device.place(core);
 
-  // All M2S rings come first, then all S2M rings in the same order, so that two copies upload them.
-  uint64_t half[2] = {0, 0};
-  for (const QueuePlan& queue : plan.queues()) {
-    for (uint32_t engine = 0; engine < queue.engines; ++engine) {
-      half[0] += ring_bytes(queue.rings[engine].m2s_length);
-      half[1] += ring_bytes(queue.rings[engine].s2m_length);
-    }
-  }
+  const uint64_t half[2] = {plan.m2s_bytes(), plan.s2m_bytes()};
+  // Calls of functions that share queues add to the low word of the address only.
+  const uint64_t alignment = plan.shares() ? std::bit_ceil(half[0] + half[1]) : 0;
   NEURON_TRY(rings,
              DeviceMemory::allocate(device, {.size = half[0] + half[1],
+                                             .alignment = alignment,
                                              .core = core,
                                              .category = NEURON_MEMALLOC_TYPE_DMA_RINGS_DEVICE,
                                              .purpose = "DMA rings"}));
   rings_ = std::move(rings);
+  const uint64_t base = rings_->address();
+  if (plan.shares()) entries.push_back({plan.base_place(), static_cast<uint32_t>(base), 0});
 
   std::vector<Descriptor> sources(half[0] / NEURON_DESC_BYTES, Descriptor{});
   std::vector<Descriptor> targets(half[1] / NEURON_DESC_BYTES, Descriptor{});
-  uint64_t at[2] = {0, 0};
   for (const QueuePlan& queue : plan.queues()) {
     for (uint32_t engine = 0; engine < queue.engines; ++engine) {
       const RingPair& ring = queue.rings[engine];
-      uint64_t slot = at[0] / NEURON_DESC_BYTES;
+      uint64_t slot = ring.m2s_offset / NEURON_DESC_BYTES;
       for (uint32_t copy = 0; copy < ring.m2s_copies; ++copy) {
         for (const RingDescriptor& d : ring.m2s) sources[slot++] = source(d, addresses);
       }
-      slot = at[1] / NEURON_DESC_BYTES;
+      slot = (ring.s2m_offset - half[0]) / NEURON_DESC_BYTES;
       for (uint32_t copy = 0; copy < ring.s2m_copies; ++copy) {
         for (const RingDescriptor& d : ring.s2m) targets[slot++] = target(d, addresses);
       }
-      const uint64_t base = rings_->address();
-      for (const auto& [side, address] : {std::pair{NEURON_UDMA_M2S, base + at[0]},
-                                          std::pair{NEURON_UDMA_S2M, base + half[0] + at[1]}}) {
+      for (const auto& [side, address] : {std::pair{NEURON_UDMA_M2S, base + ring.m2s_offset},
+                                          std::pair{NEURON_UDMA_S2M, base + ring.s2m_offset}}) {
         entries.push_back({place.queue_register(engine, side, queue.number, NEURON_UDMAQ_BASE_LO),
                            static_cast<uint32_t>(address), 0});
         entries.push_back({place.queue_register(engine, side, queue.number, NEURON_UDMAQ_BASE_HI),
                            static_cast<uint32_t>(address >> 32), 0});
       }
-      at[0] += ring_bytes(ring.m2s_length);
-      at[1] += ring_bytes(ring.s2m_length);
     }
   }
   const uint64_t handle = rings_->handle();

@@ -21,10 +21,11 @@ namespace neuron::runtime {
 
 // One descriptor; `base` is an index into the table of addresses of a binding (RingPlan).
 struct RingDescriptor {
-  static constexpr uint32_t kMetadata = UINT32_MAX;  // in `base`
+  static constexpr uint32_t kMetadata = UINT32_MAX;   // in `base`
+  static constexpr uint32_t kEmpty = UINT32_MAX - 1;  // likewise: a slot without a descriptor
 
   uint64_t offset = 0;    // behind the address; metadata: its second 64-bit word
-  uint32_t base = 0;      // or kMetadata
+  uint32_t base = 0;      // or kMetadata, or kEmpty
   uint32_t length = 0;    // bytes; metadata: the high half of its first 64-bit word
   uint8_t operation = 0;  // enum neuron_dma_operation, of a source
   uint8_t priority = 0;   // of the packet, in its first descriptor and in all metadata

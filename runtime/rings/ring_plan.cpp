@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "hw/udma.h"
+#include "runtime/rings/function_calls.h"
 
 namespace neuron::runtime {
 namespace {
@@ -210,16 +211,93 @@ Result<void> RingPlan::size_rings(QueuePlan& queue, bool function) {
   return {};
 }
 
-// Numbers sets first, then instances and functions, each in the order of the file.
+namespace {
+
+Result<void> check_slots(uint64_t slots) {
+  // Memory of each binding, on the device and while it is written on the host: rings of a set are
+  // as long as the longest, and those of dynamic queues as long as the file says.
+  if (slots <= 2 * kMaxPackets) return {};
+  return fail(NRT_INVALID,
+              "the DMA rings of the program have {} slots in all; the most is {}; give dynamic "
+              "queue sets shorter rings (ring_descriptors), or spread transfers over the queues "
+              "of their set",
+              slots, 2 * kMaxPackets);
+}
+
+// Slots that a ring begins at, so that its address is one that a queue can have.
+constexpr size_t kAlignedSlots = NEURON_UDMA_RING_ALIGN / NEURON_DESC_BYTES;
+
+// Puts the rings of a function behind those that the queue has. The offsets are from the begin of
+// the queue's rings.
+SharedRing append(QueuePlan& queue, const QueuePlan& function) {
+  SharedRing ring{.number = queue.number, .engines = function.engines};
+  queue.engines = std::max(queue.engines, function.engines);
+  for (uint32_t e = 0; e < function.engines; ++e) {
+    for (const bool s2m : {false, true}) {
+      std::vector<RingDescriptor>& to = s2m ? queue.rings[e].s2m : queue.rings[e].m2s;
+      const auto& from = s2m ? function.rings[e].s2m : function.rings[e].m2s;
+      const size_t begin = (to.size() + kAlignedSlots - 1) / kAlignedSlots * kAlignedSlots;
+      to.resize(begin, {.base = RingDescriptor::kEmpty});
+      to.insert(to.end(), from.begin(), from.end());
+      ring.offset[e][s2m ? 1 : 0] = begin * NEURON_DESC_BYTES;
+    }
+  }
+  return ring;
+}
+
+}  // namespace
+
+uint64_t ring_bytes(uint32_t length) {
+  return (uint64_t{length} * NEURON_DESC_BYTES + NEURON_UDMA_RING_ALIGN - 1) /
+         NEURON_UDMA_RING_ALIGN * NEURON_UDMA_RING_ALIGN;
+}
+
+// Functions that are in progress together, because one calls the other, have different queues.
+Result<std::vector<QueuePlan>> RingPlan::share(
+    const neff::EngineProgram& program, const FunctionCalls& calls,
+    const std::map<uint32_t, std::vector<uint32_t>>& rings, size_t first) {
+  std::vector<QueuePlan> queues;
+  std::map<uint32_t, size_t> used;  // By function: queues of those that it calls, and its own
+  uint64_t slots = 0;
+  for (const uint32_t entry : calls.order()) {
+    size_t& last = used[entry];
+    for (const uint32_t callee : calls.callees(entry)) last = std::max(last, used[callee]);
+    const auto its = rings.find(entry);
+    if (its == rings.end()) continue;
+    SharingFunction function{program.entries[entry].pc, calls.calls(entry), {}};
+    for (const uint32_t index : its->second) {
+      if (last == queues.size()) {
+        QueuePlan queue;
+        queue.number = static_cast<uint8_t>(std::min<size_t>(first + last, UINT8_MAX));
+        queue.name = format("functions of {}", engine_text(program.engine));
+        if (last != 0) queue.name += format(", queue {}", last + 1);
+        queue.shared = true;
+        queues.push_back(std::move(queue));
+      }
+      QueuePlan& ring = queues_[index];
+      for (uint32_t e = 0; e < ring.engines; ++e) {
+        slots += ring.rings[e].m2s.size() + ring.rings[e].s2m.size() + 2 * kAlignedSlots;
+      }
+      NEURON_CHECK(check_slots(slots));
+      ring.number = queues[last].number;
+      function.rings.push_back(append(queues[last++], ring));
+    }
+    sharing_[program.engine].push_back(std::move(function));
+  }
+  return queues;
+}
+
+// Numbers sets first, then instances and functions, each in the order of the file, then the queues
+// that functions share.
 Result<void> RingPlan::number_queues(const neff::Subgraph& subgraph) {
   std::vector<QueuePlan> ordered;
   std::map<RingKey, uint32_t> places;
   uint64_t slots = 0;
-  const auto take = [&](const RingKey& key, QueuePlan queue) {
+  const auto take = [&](QueuePlan queue) {
     for (const RingPair& ring : queue.rings) slots += ring.m2s_length + ring.s2m_length;
     queue.number = static_cast<uint8_t>(std::min<size_t>(ordered.size(), UINT8_MAX));
-    places.emplace(key, static_cast<uint32_t>(ordered.size()));
     ordered.push_back(std::move(queue));
+    return static_cast<uint32_t>(ordered.size() - 1);
   };
   for (uint32_t set = 0; set < subgraph.queues.size(); ++set) {
     const neff::QueueSet& from = subgraph.queues[set];
@@ -233,10 +311,10 @@ Result<void> RingPlan::number_queues(const neff::Subgraph& subgraph) {
         queue.rings[e].m2s_length = queue.rings[e].s2m_length = from.ring_descriptors;
       }
       descriptors_ += 2ull * from.ring_descriptors * from.num_queues;
-      take(key, std::move(queue));
+      places[key] = take(std::move(queue));
     } else if (const auto found = rings_.find(key); found != rings_.end()) {
       NEURON_CHECK(size_rings(queues_[found->second], false));
-      take(key, std::move(queues_[found->second]));
+      places[key] = take(std::move(queues_[found->second]));
     }
   }
   std::vector<std::pair<uint32_t, RingKey>> others;
@@ -244,28 +322,81 @@ Result<void> RingPlan::number_queues(const neff::Subgraph& subgraph) {
     if (!places.contains(key)) others.emplace_back(index, key);
   }
   std::sort(others.begin(), others.end());
+  // Only programs that need it share: a call takes longer then (runtime/decisions.md).
+  std::vector<FunctionCalls> calls;
+  if (ordered.size() + others.size() > kMaxQueues) {
+    for (const neff::EngineProgram& program : subgraph.engines) calls.emplace_back(program);
+  }
+  std::array<std::map<uint32_t, std::vector<uint32_t>>, NEURON_CORE_ENGINES> sharing;
   for (const auto& [index, key] : others) {
-    NEURON_CHECK(size_rings(queues_[index], std::get<3>(key) != 0));
-    take(key, std::move(queues_[index]));
+    const auto [set, instance, engine, function] = key;
+    if (!calls.empty() && function != 0 && calls[engine].known(function - 1)) {
+      sharing[engine][function - 1].push_back(index);
+      continue;
+    }
+    NEURON_CHECK(size_rings(queues_[index], function != 0));
+    places[key] = take(std::move(queues_[index]));
+  }
+  const size_t alone = ordered.size();
+  for (uint32_t engine = 0; engine < calls.size(); ++engine) {
+    NEURON_TRY(queues,
+               share(subgraph.engines[engine], calls[engine], sharing[engine], ordered.size()));
+    for (QueuePlan& queue : queues) {
+      NEURON_CHECK(size_rings(queue, false));
+      take(std::move(queue));
+    }
   }
   if (ordered.size() > kMaxQueues) {
-    return fail(NRT_INVALID,
-                "the program needs {} DMA rings (one for each queue set, queue instance and "
-                "function with transfers); a core has {} queues for programs",
-                ordered.size(), kMaxQueues);
+    if (alone == ordered.size()) {
+      return fail(NRT_INVALID,
+                  "the program needs {} DMA rings (one for each queue set, queue instance and "
+                  "function with transfers); a core has {} queues for programs",
+                  ordered.size(), kMaxQueues);
+    }
+    return fail(
+        NRT_INVALID,
+        "the program needs {} DMA queues: {} for queue sets, queue instances, and functions "
+        "that call themselves or are reached other than by calls, and {} that its other "
+        "functions share (on each engine as many as functions that call each other have "
+        "rings together); a core has {} queues for programs; start transfers on fewer "
+        "engines, in fewer queue sets",
+        ordered.size(), alone, ordered.size() - alone, kMaxQueues);
   }
-  // Memory of each binding, on the device and while it is written on the host: rings of a set are
-  // as long as the longest, and those of dynamic queues as long as the file says.
-  if (slots > 2 * kMaxPackets) {
-    return fail(NRT_INVALID,
-                "the DMA rings of the program have {} slots in all; the most is {}; give dynamic "
-                "queue sets shorter rings (ring_descriptors), or spread transfers over the queues "
-                "of their set",
-                slots, 2 * kMaxPackets);
-  }
+  NEURON_CHECK(check_slots(slots));
+  for (const auto& [index, key] : others) places.try_emplace(key, queues_[index].number);
   queues_ = std::move(ordered);
   rings_ = std::move(places);
+  place_rings();
   return {};
+}
+
+// All M2S rings come first, then all S2M rings in the same order, so that two copies upload them.
+void RingPlan::place_rings() {
+  for (const bool s2m : {false, true}) {
+    uint64_t& bytes = bytes_[s2m ? 1 : 0];
+    for (QueuePlan& queue : queues_) {
+      for (uint32_t e = 0; e < queue.engines; ++e) {
+        RingPair& ring = queue.rings[e];
+        (s2m ? ring.s2m_offset : ring.m2s_offset) = (s2m ? bytes_[0] : 0) + bytes;
+        bytes += ring_bytes(s2m ? ring.s2m_length : ring.m2s_length);
+      }
+    }
+  }
+  for (auto& functions : sharing_) {
+    for (SharingFunction& function : functions) {
+      for (SharedRing& ring : function.rings) {
+        for (uint32_t e = 0; e < ring.engines; ++e) {
+          ring.offset[e][0] += queues_[ring.number].rings[e].m2s_offset;
+          ring.offset[e][1] += queues_[ring.number].rings[e].s2m_offset;
+        }
+      }
+    }
+  }
+}
+
+bool RingPlan::shares() const {
+  return std::any_of(sharing_.begin(), sharing_.end(),
+                     [](const auto& functions) { return !functions.empty(); });
 }
 
 Result<RingPlan> RingPlan::build(const neff::Subgraph& subgraph) {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every bf16 value through every activation function and ALU operation against long double, and
-// every pair of f8 values through the basic operations against an exact result rounded once.
+// Every bf16 and f16 value through every activation function and ALU operation against long double,
+// and every pair of f8 values and of 8-bit integers through the basic operations against an exact
+// result rounded once. On the path of this host; that the others have the same bits for the same
+// inputs is in tests/unit/driver/emulator/numerics/every_input_test.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -26,9 +29,17 @@ constexpr Long kPi = 3.14159265358979323846264338327950288L;
 
 uint32_t bits_of(float x) { return std::bit_cast<uint32_t>(x); }
 
-std::vector<float> every_bf16() {
+// Every bf16 and every f16 number, worked out from the bits; fp32 has them all.
+std::vector<float> every_16_bit_value() {
   std::vector<float> values(65536);
   for (uint32_t code = 0; code < 65536; ++code) values[code] = std::bit_cast<float>(code << 16);
+  for (uint32_t code = 0; code < 65536; ++code) {
+    const int exponent = static_cast<int>(code >> 10 & 31);
+    const float fraction = static_cast<float>(code & 1023) / 1024;
+    float size = std::ldexp(exponent == 0 ? fraction : 1 + fraction, std::max(exponent, 1) - 15);
+    if (exponent == 31) size = fraction == 0 ? kInfinity : NAN;
+    values.push_back((code >> 15) != 0 ? -size : size);
+  }
   return values;
 }
 
@@ -104,9 +115,9 @@ const Function kFunctions[] = {
     {NEURON_ACT_RECIPROCAL, [](Long x) { return 1 / x; }, 0.5001L, 0},
 };
 
-TEST(NumericsExhaustive, ActivationsOfEveryBf16ValueStayWithinTheirBounds) {
+TEST(NumericsExhaustive, ActivationsOfEvery16BitValueStayWithinTheirBounds) {
   ASSERT_EQ(std::size(kFunctions), NEURON_ACT_RECIPROCAL + 1u);
-  const auto in = every_bf16();
+  const auto in = every_16_bit_value();
   std::vector<float> out(in.size());
   for (const Function& f : kFunctions) {
     activate(f.code, in.data(), out.data(), in.size(), 0.25f);
@@ -214,8 +225,8 @@ void check(unsigned op, const std::vector<float>& a, float b, const std::vector<
   }
 }
 
-TEST(NumericsExhaustive, OperationsOnEveryBf16ValueAreRoundedOnce) {
-  const auto a = every_bf16();
+TEST(NumericsExhaustive, OperationsOnEvery16BitValueAreRoundedOnce) {
+  const auto a = every_16_bit_value();
   std::vector<float> found(a.size());
   for (const unsigned op : kUnary) {
     alu_scalar(op, a.data(), 0.0f, false, found.data(), a.size());
@@ -232,13 +243,17 @@ TEST(NumericsExhaustive, OperationsOnEveryBf16ValueAreRoundedOnce) {
   }
 }
 
-TEST(NumericsExhaustive, RemaindersOfEveryBf16ValueAreExact) {
-  const auto a = every_bf16();
+TEST(NumericsExhaustive, RemaindersOfEvery16BitValueAreExact) {
+  const auto a = every_16_bit_value();
   std::vector<float> found(a.size());
   for (const float b : {1.0f, -3.0f, 0x1.fep20f, 0x1p-140f}) {
     alu_scalar(NEURON_ALU_MOD, a.data(), b, false, found.data(), a.size());
     for (size_t i = 0; i < a.size(); ++i) {
-      const float exact = std::fmod(a[i], b);
+      const float truncated = std::fmod(a[i], b);
+      const bool moves = truncated != 0 && std::signbit(truncated) != std::signbit(b);
+      const float exact = truncated == 0 ? std::copysign(0.0f, b)
+                          : moves        ? truncated + b
+                                         : truncated;
       ASSERT_TRUE(std::isnan(exact) ? bits_of(found[i]) == 0x7FC00000u
                                     : bits_of(found[i]) == bits_of(exact))
           << a[i] << " mod " << b;
@@ -250,7 +265,8 @@ TEST(NumericsExhaustive, RemaindersOfEveryBf16ValueAreExact) {
 TEST(NumericsExhaustive, EveryPairOfF8ValuesGivesTheRoundedExactResult) {
   std::vector<std::byte> codes(256);
   for (unsigned c = 0; c < 256; ++c) codes[c] = std::byte{static_cast<uint8_t>(c)};
-  for (const unsigned dtype : {NEURON_DTYPE_F8E3, NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E5}) {
+  for (const unsigned dtype :
+       {NEURON_DTYPE_F8E3, NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E5, NEURON_DTYPE_F8E4FN}) {
     std::vector<float> values(256), a(65536), b(65536), out(65536);
     widen(dtype, codes.data(), 1, values.data(), 256);
     for (size_t i = 0; i < 65536; ++i) {
@@ -283,6 +299,54 @@ TEST(NumericsExhaustive, EveryPairOfF8ValuesGivesTheRoundedExactResult) {
         }
       }
     }
+  }
+}
+
+// In integers: the exact result, clamped to the type. Division is not among them, nor is what gives
+// fractions.
+TEST(NumericsExhaustive, EveryPairOf8BitIntegersGivesTheClampedExactResult) {
+  for (const bool is_signed : {true, false}) {
+    const unsigned dtype = is_signed ? NEURON_DTYPE_I8 : NEURON_DTYPE_U8;
+    const int low = is_signed ? -128 : 0, high = is_signed ? 127 : 255;
+    const auto number = [&](size_t code) {
+      return is_signed ? static_cast<int>(static_cast<int8_t>(code)) : static_cast<int>(code);
+    };
+    std::vector<std::byte> codes(256), found(65536);
+    for (unsigned c = 0; c < 256; ++c) codes[c] = std::byte{static_cast<uint8_t>(c)};
+    std::vector<float> values(256), a(65536), b(65536), out(65536);
+    widen(dtype, codes.data(), 1, values.data(), 256);
+    for (size_t i = 0; i < 65536; ++i) {
+      a[i] = values[i / 256];
+      b[i] = values[i % 256];
+    }
+    const auto check = [&](unsigned op, auto&& exact) {
+      alu(op, a.data(), b.data(), out.data(), out.size());
+      narrow(dtype, out.data(), found.data(), 1, out.size());
+      for (size_t i = 0; i < 65536; ++i) {
+        const int expected = std::clamp(exact(number(i / 256), number(i % 256)), low, high);
+        ASSERT_EQ(number(static_cast<uint8_t>(found[i])), expected)
+            << isa::dtype_name(dtype) << " " << isa::alu_name(op) << " " << a[i] << " " << b[i];
+      }
+    };
+    check(NEURON_ALU_ADD, [](int x, int y) { return x + y; });
+    check(NEURON_ALU_SUB, [](int x, int y) { return x - y; });
+    check(NEURON_ALU_MUL, [](int x, int y) { return x * y; });
+    check(NEURON_ALU_MAX, [](int x, int y) { return std::max(x, y); });
+    check(NEURON_ALU_MIN, [](int x, int y) { return std::min(x, y); });
+    check(NEURON_ALU_ABS_MAX, [](int x, int y) { return std::max(std::abs(x), std::abs(y)); });
+    check(NEURON_ALU_ABS_MIN, [](int x, int y) { return std::min(std::abs(x), std::abs(y)); });
+    check(NEURON_ALU_EQ, [](int x, int y) { return static_cast<int>(x == y); });
+    check(NEURON_ALU_NE, [](int x, int y) { return static_cast<int>(x != y); });
+    check(NEURON_ALU_GT, [](int x, int y) { return static_cast<int>(x > y); });
+    check(NEURON_ALU_GE, [](int x, int y) { return static_cast<int>(x >= y); });
+    check(NEURON_ALU_LT, [](int x, int y) { return static_cast<int>(x < y); });
+    check(NEURON_ALU_LE, [](int x, int y) { return static_cast<int>(x <= y); });
+    check(NEURON_ALU_LOGICAL_AND, [](int x, int y) { return static_cast<int>(x && y); });
+    check(NEURON_ALU_LOGICAL_OR, [](int x, int y) { return static_cast<int>(x || y); });
+    check(NEURON_ALU_LOGICAL_XOR, [](int x, int y) { return static_cast<int>(!x != !y); });
+    check(NEURON_ALU_SQUARE, [](int x, int) { return x * x; });
+    check(NEURON_ALU_ABS, [](int x, int) { return std::abs(x); });
+    check(NEURON_ALU_RELU, [](int x, int) { return std::max(x, 0); });
   }
 }
 

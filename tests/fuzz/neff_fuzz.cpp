@@ -10,7 +10,7 @@
 #include <random>
 
 #include "driver/base/little_endian.h"
-#include "runtime/neff/model.h"
+#include "runtime/neff/model_reader.h"
 #include "runtime/neff/neff_writer.h"
 #include "runtime/rings/ring_plan.h"
 #include "tests/fuzz/neff_mutator.h"

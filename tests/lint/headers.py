@@ -5,12 +5,12 @@ of the tree compiles alone as C++20 (driver/core: C11; driver/kmod: only in a ke
 A header that a source of the build includes first has compiled alone there; what is left to see of such headers are warnings,
 and names that two of them define in one namespace: they are compiled many at a time. Argument: the build folder, for generated headers and for what it compiles."""
 import concurrent.futures
-import json
 import os
 import re
 import subprocess
 import sys
 
+import compilations
 import tree
 
 FLAGS = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I.", "-Iinclude", f"-I{sys.argv[1]}/generated"]
@@ -22,8 +22,7 @@ BATCH = 24  # headers of one compilation for warnings
 def included_first():
     """The headers that a source compiled in the build folder includes before anything else."""
     headers = set()
-    with open(os.path.join(sys.argv[1], "compile_commands.json"), encoding="utf-8") as file:
-        sources = {entry["file"] for entry in json.load(file)}
+    sources = {source for source, _, _ in compilations.entries(sys.argv[1])}
     for source in sources:
         if source.endswith(".cpp") and os.path.exists(source):
             with open(source, encoding="utf-8") as file:

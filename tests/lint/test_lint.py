@@ -3,6 +3,7 @@
 """Tests of lint itself: each check refuses what it is there to refuse, on a small tree made for it."""
 import contextlib
 import io
+import json
 import os
 import subprocess
 import sys
@@ -448,6 +449,22 @@ class Tidy(Tree):
     def test_a_command_loses_what_only_its_compiler_understands(self):
         command = "c++ -I. -O2 -gz=zlib -g1 -fpch-preprocess -Wall -Winvalid-pch -include /b/cmake_pch.hxx -include x.h -o a.o -c a.cpp"
         self.assertEqual("c++ -I. -O2 -include x.h -c a.cpp".split(), tidy.clean(command.split()))
+
+    def test_sources_that_are_compiled_at_once_have_an_entry_each(self):
+        self.write({"a.cpp": "", "b.cpp": "", "c.cpp": ""})
+        here = os.getcwd()
+        unity = f"{here}/build/x.dir/Unity/unity_0_cxx.cxx"
+        self.write({
+            "build/x.dir/Unity/unity_0_cxx.cxx": f'/* CMake */\n#include "{here}/a.cpp"\n\n#include "{here}/b.cpp"\n',
+            "build/compile_commands.json": json.dumps([
+                {"directory": "/d", "file": unity, "command": f"c++ -O2 -o u.o -c {unity}"},
+                {"directory": "/d", "file": f"{here}/c.cpp", "command": f"c++ -o c.o -c {here}/c.cpp"},
+            ]),
+        })
+        found = tidy.database("build")
+        self.assertEqual({"a.cpp", "b.cpp", "c.cpp"}, set(found))
+        self.assertEqual(["c++", "-O2", "-c", f"{here}/b.cpp"], found["b.cpp"]["arguments"])
+        self.assertEqual(["c++", "-c", f"{here}/c.cpp"], found["c.cpp"]["arguments"])
 
     def changed(self, limit):
         sources = {name: {} for name in tidy.tree.files(".cpp")}

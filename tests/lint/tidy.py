@@ -12,12 +12,12 @@ import json
 import os
 import random
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
 import time
 
+import compilations
 import includes
 import tree
 
@@ -42,15 +42,12 @@ def clean(command):
 def database(build):
     """{source: entry} of a build folder, for the sources of the tree; a source of several targets has its first entry."""
     root = os.getcwd() + "/"
-    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
-        entries = json.load(file)
     known = set(tree.files(".c", ".cpp"))
     sources = {}
-    for entry in entries:
-        name = entry["file"].removeprefix(root)
+    for source, folder, command in compilations.entries(build):
+        name = source.removeprefix(root)
         if name in known:
-            command = entry.get("arguments") or shlex.split(entry["command"])
-            sources.setdefault(name, {"directory": entry["directory"], "file": entry["file"], "arguments": clean(command)})
+            sources.setdefault(name, {"directory": folder, "file": source, "arguments": clean(command)})
     return sources
 
 

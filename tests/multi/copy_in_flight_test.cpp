@@ -30,13 +30,14 @@ constexpr uint64_t kSlots = kBytes >> kSlotShift;
 constexpr uint32_t kEngine = 3, kQueue = 2, kRing = kPieces + 32;
 constexpr uint32_t kCopies = 20;
 
-struct Descriptor {
+struct DescriptorOfCopy {
   uint32_t control;
   uint32_t meta;
   uint64_t address;
 };
-constexpr uint32_t kControl = NEURON_DESC_FIRST | NEURON_DESC_LAST |
-                              1u << NEURON_DESC_RING_ID_SHIFT | (kPiece & NEURON_DESC_LENGTH_MASK);
+constexpr uint32_t kOfOnePacket = NEURON_DESC_FIRST | NEURON_DESC_LAST |
+                                  1u << NEURON_DESC_RING_ID_SHIFT |
+                                  (kPiece & NEURON_DESC_LENGTH_MASK);
 
 // What all processes of the test see.
 struct Board {
@@ -94,11 +95,11 @@ int copy_again_and_again(const Daemon& daemon, Board& board, const Pipe& ready, 
 class Attack {
  public:
   explicit Attack(DeviceClient& client) : client_(client) {
-    constexpr uint64_t kMemory = kRing * sizeof(Descriptor) / 4096 * 4096 + 4096;
+    constexpr uint64_t kMemory = kRing * sizeof(DescriptorOfCopy) / 4096 * 4096 + 4096;
     tx_ = client.allocate(kMemory, true);
     rx_ = client.allocate(kMemory, true);
-    source_ = static_cast<Descriptor*>(client.map(tx_, kMemory));
-    destination_ = static_cast<Descriptor*>(client.map(rx_, kMemory));
+    source_ = static_cast<DescriptorOfCopy*>(client.map(tx_, kMemory));
+    destination_ = static_cast<DescriptorOfCopy*>(client.map(rx_, kMemory));
     memory_ = client.address(client.allocate(kBytes, false));
     const uint64_t newest = client.allocate(4096, true);
     next_slot_ = ((client.address(newest) & ~NEURON_V2_HOST_BASE) >> kSlotShift) + 1;
@@ -110,8 +111,8 @@ class Attack {
   int move_to(uint32_t copy) {
     const uint64_t to = NEURON_V2_HOST_BASE | (next_slot_ + copy * kSlots) << kSlotShift;
     for (uint64_t i = 0; i < kPieces; ++i) {
-      source_[i] = {kControl, NEURON_META_DEFAULT, memory_ + i * kPiece};
-      destination_[i] = {kControl, 0, to + i * kPiece};
+      source_[i] = {kOfOnePacket, NEURON_META_DEFAULT, memory_ + i * kPiece};
+      destination_[i] = {kOfOnePacket, 0, to + i * kPiece};
     }
     ndl::DevicePort& port = client_.port();
     neuron_ioctl_dma_eng_set_state normal = {kEngine, 2};
@@ -131,7 +132,7 @@ class Attack {
  private:
   DeviceClient& client_;
   uint64_t tx_, rx_, memory_, next_slot_;
-  Descriptor *source_, *destination_;
+  DescriptorOfCopy *source_, *destination_;
 };
 
 // Statuses: 1 it has not begun, 2 the daemon does not answer.

@@ -11,14 +11,14 @@ namespace {
 
 constexpr uint32_t kHbmCategory = 9, kHostCategory = 2;
 
-struct Descriptor {
+struct OwnDescriptor {
   uint32_t control;
   uint32_t meta;
   uint64_t address;
 };
-static_assert(sizeof(Descriptor) == NEURON_DESC_BYTES);
+static_assert(sizeof(OwnDescriptor) == NEURON_DESC_BYTES);
 
-constexpr uint32_t kControl =
+constexpr uint32_t kOwnControl =
     NEURON_DESC_FIRST | NEURON_DESC_LAST | 1u << NEURON_DESC_RING_ID_SHIFT;
 
 }  // namespace
@@ -96,8 +96,8 @@ bool DeviceClient::make_ring(uint32_t engine, uint32_t queue, uint32_t descripto
 void DeviceClient::fill_ring(uint64_t from, uint64_t to, uint32_t bytes) {
   const uint32_t length = bytes & NEURON_DESC_LENGTH_MASK;
   for (uint32_t i = 0; i < length_; ++i) {
-    static_cast<Descriptor*>(source_)[i] = {kControl | length, NEURON_META_DEFAULT, from};
-    static_cast<Descriptor*>(destination_)[i] = {kControl | length, 0, to};
+    static_cast<OwnDescriptor*>(source_)[i] = {kOwnControl | length, NEURON_META_DEFAULT, from};
+    static_cast<OwnDescriptor*>(destination_)[i] = {kOwnControl | length, 0, to};
   }
 }
 

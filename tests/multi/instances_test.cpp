@@ -12,6 +12,7 @@
 #include "tests/multi/observer.h"
 #include "tests/support/daemon.h"
 #include "tests/support/free_port.h"
+#include "tests/support/sanitized.h"
 
 namespace neuron::multi {
 namespace {
@@ -151,6 +152,39 @@ TEST(Instances, GiveTheBitsOfOneInstanceWhereAlgorithmAndGroupingAreNamed) {
       told.push_back(ranks.ask("bits"));
     }
     EXPECT_THAT(told[0][0], HasSubstr("bits "));
+    EXPECT_EQ(told[0], told[1]);
+  }
+}
+
+// On cores of trn2.48xlarge, which has 128 of them; trn1.32xlarge ends at 32.
+TEST(Instances, OfThirtyTwoRanksEachGiveTheBitsOfOneOfSixtyFour) {
+  if (test::kSanitized) {
+    GTEST_SKIP() << "64 processes of a sanitizer take more memory than a host has";
+  }
+  const Folder folder;
+  const auto daemon = [&](const std::string& name) {
+    return Daemon(folder, "trn2.48xlarge", {.name = name, .before = {}, .arguments = {}});
+  };
+  const Daemon first = daemon("first"), second = daemon("second"), whole = daemon("whole");
+  for (const std::string algorithm : {"hierarchical", "ring"}) {
+    SCOPED_TRACE(algorithm);
+    std::vector<std::vector<std::string>> told;
+    for (const bool one : {true, false}) {
+      SCOPED_TRACE(one ? "one instance" : "two instances");
+      Ranks ranks(
+          folder,
+          one ? std::vector{whole.emulator()} : std::vector{first.emulator(), second.emulator()},
+          one ? 64 : 32, "all_reduce=" + algorithm,
+          {{"CCOM_GROUPING", "32"},
+           {"NEURON_LOGICAL_NC_CONFIG", "1"},
+           {"NEURON_RT_ALLOW_LEGACY_NEFF", "1"}});
+      ASSERT_EQ(ranks.lines(), ranks.all_say("ready"));
+      ASSERT_EQ(ranks.ask("load good"), ranks.all_say("ready"));
+      ASSERT_EQ(ranks.ask("run"), ranks.all_say("sum 2080"));
+      told.push_back(ranks.ask("bits"));
+    }
+    EXPECT_THAT(told[0][0], HasSubstr("bits "));
+    EXPECT_EQ(told[0], std::vector<std::string>(64, told[0][0]));
     EXPECT_EQ(told[0], told[1]);
   }
 }

@@ -35,9 +35,9 @@ std::string free_address() {
 }
 
 // kRanks processes, rank r on core r.
-class Ranks {
+class Processes {
  public:
-  explicit Ranks(const Folder& folder, const Daemon& daemon) {
+  explicit Processes(const Folder& folder, const Daemon& daemon) {
     const std::string root = free_address();
     for (unsigned rank = 0; rank < kRanks; ++rank) {
       processes_.push_back(std::make_unique<Process>(
@@ -73,7 +73,7 @@ const std::vector<std::string> kReady(kRanks, "ready");
 TEST(RanksOfProcesses, AreToldWhichRankHasFailedAndWhyAndGoOnWhenAllHaveLoadedAgain) {
   const Folder folder;
   const Daemon daemon(folder, "trn1.32xlarge");
-  Ranks ranks(folder, daemon);
+  Processes ranks(folder, daemon);
   ASSERT_EQ(ranks.lines(), kReady);
   for (const unsigned victim : {1U, 0U}) {
     for (unsigned rank = 0; rank < kRanks; ++rank) {
@@ -105,7 +105,7 @@ TEST(RanksOfProcesses, AreToldWhichRankHasFailedAndWhyAndGoOnWhenAllHaveLoadedAg
 TEST(RanksOfProcesses, ThatComeLateToAnExecutionAreToldToo) {
   const Folder folder;
   const Daemon daemon(folder, "trn1.32xlarge");
-  Ranks ranks(folder, daemon);
+  Processes ranks(folder, daemon);
   ASSERT_EQ(ranks.lines(), kReady);
   ranks[0].say("load good");
   ranks[1].say("load good");
@@ -126,7 +126,7 @@ TEST(RanksOfProcesses, KilledDuringTheirCollectivesLeaveNothingBehindAfterASecon
   ASSERT_TRUE(observer.valid());
   uint64_t before = 0;
   for (int round = 0; round < 3; ++round) {
-    Ranks ranks(folder, daemon);
+    Processes ranks(folder, daemon);
     ASSERT_EQ(ranks.lines(), kReady);
     ASSERT_EQ(ranks.ask("load good"), kReady);
     ASSERT_EQ(ranks.ask("run"), std::vector<std::string>(kRanks, "sum 6"));

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from fence import Fence
 
-# The options of the build that everybody has, and its place in the tree: so ccache has its objects already.
-_OPTIONS = ["--preset", "default",
+# The options of the build that everybody has, but that a mutation compiles one source.
+_OPTIONS = ["--preset", "default", "-DNEURON_UNITE=1",
             # A program need not be linked again because a library that it opens has changed.
             "-DCMAKE_LINK_DEPENDS_NO_SHARED=ON"]
 

@@ -114,6 +114,24 @@ class Mutations(unittest.TestCase):
                    if m[0] == "dropped statement"}
         self.assertEqual(dropped, {"a = 1;", "e->f();", "NEURON_CHECK(k());", "(void)n();", "break;", "*o = p;", "++q;"})
 
+    def test_leave_the_break_behind_which_a_switch_ends(self):
+        text = """switch (f(a)) {
+            case 1: g(); break;
+            case 2: for (;;) break;
+            case 3: if (b) { break; }
+            default: h();
+              break;
+          }
+          while (c) { i(); break; }
+          switch (d) { case 4: break; }
+          switch (e) { case 5: for (;;) break; }"""
+        found = sorted((m.line, m.kind) for m in all_of("void f() {\n" + text + "\n}\n") if m.kind == "dropped statement")
+        breaks = [line for line, _ in found]
+        self.assertNotIn(7, breaks)
+        self.assertNotIn(10, breaks)
+        for line in (3, 4, 5, 9, 11):
+            self.assertIn(line, breaks)
+
     def test_remove_early_returns_only(self):
         text = "int f() {\n  if (a) return 1;\n  if (b) {\n    return 2;\n  }\n  return 3;\n}\n"
         self.assertEqual({text[m.start:m.end] for m in all_of(text) if m.kind == "return removed"}, {"return 1;", "return 2;"})

@@ -129,7 +129,7 @@ def of_text(file, text):
         if statement.has_block or core >= statement.end - 1:
             continue
         if _JUMP.match(code, core):
-            if statement.in_block or core > statement.start:
+            if (statement.in_block or core > statement.start) and not _ends_switch(code, statement, core):
                 kind = "return removed" if code.startswith("return", core) else "dropped statement"
                 add(kind, core, statement.end, ";")
         elif not declares and not _KEYWORD.match(code, core):
@@ -138,6 +138,25 @@ def of_text(file, text):
     for mutation in sorted(found.values(), key=lambda m: (m.start, m.end, m.new)):
         by_line.setdefault(mutation.line, []).append(mutation)
     return by_line
+
+
+_LABELS = re.compile(r"\s*(?:(?:case\b[^;{}]*?|default\s*):(?!:)\s*)*")
+
+
+def _ends_switch(code, statement, core):
+    """Whether this is the `break` behind which a switch ends: without it, the switch ends there too."""
+    if not code.startswith("break", core) or _LABELS.fullmatch(code, statement.start, core) is None:
+        return False
+    end = statement.end
+    while end < len(code) and code[end].isspace():
+        end += 1
+    if code[end:end + 1] != "}":
+        return False
+    depth, begin = 1, end
+    while depth and begin:
+        begin -= 1
+        depth += {"}": 1, "{": -1}.get(code[begin], 0)
+    return re.search(r"\bswitch\s*\((?:[^(){}]|\((?:[^(){}]|\([^(){}]*\))*\))*\)\s*$", code[max(0, begin - 400):begin]) is not None
 
 
 class Drawing:

@@ -24,10 +24,12 @@ class Setting {
   Setting& operator=(const Setting&) = delete;
 
   // Another value for the rest of the scope.
-  void set(const char* value) { value == nullptr ? ::unsetenv(name_) : ::setenv(name_, value, 1); }
+  void set(const char* value) {
+    value == nullptr ? ::unsetenv(name_.c_str()) : ::setenv(name_.c_str(), value, 1);
+  }
 
  private:
-  const char* const name_;
+  const std::string name_;
   std::optional<std::string> old_;
 };
 

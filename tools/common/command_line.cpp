@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/common/command_line.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
@@ -8,9 +10,12 @@
 #include <numeric>
 #include <sstream>
 #include <utility>
+#include <vector>
 
+#include "runtime/base/nearest_name.h"
 #include "tools/common/option_table.h"
 #include "tools/common/output.h"
+#include "tools/common/terminal.h"
 
 namespace neuron::tools {
 namespace {
@@ -21,6 +26,33 @@ std::string entry(std::string_view name, std::string_view meaning) {
   std::string line = "  " + std::string(name);
   line.append(line.size() < kColumn ? kColumn - line.size() : 2, ' ');
   return line + std::string(meaning) + "\n";
+}
+
+// Of a program whose options may stand in the environment: names variables that look like one of
+// these, and that no option has.
+void warn_of_variables(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (!option->get_envname().empty()) names.push_back(option->get_envname());
+  }
+  if (names.empty()) return;
+  const std::string program = app.get_name();
+  std::string prefix = program + "_";
+  for (char& c : prefix) {
+    c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  for (const char* const* variable = environ; *variable != nullptr; ++variable) {
+    std::string_view name(*variable);
+    name = name.substr(0, name.find('='));
+    if (!name.starts_with(prefix) || std::find(known.begin(), known.end(), name) != known.end()) {
+      continue;
+    }
+    const std::string_view nearest = runtime::nearest_name(name, known);
+    std::fprintf(stderr, "%s: no option has the variable %s%s\n", program.c_str(),
+                 printable(name).c_str(),
+                 nearest.empty() ? "" : ("; is " + std::string(nearest) + " meant?").c_str());
+  }
 }
 
 // The text of --help behind the options.
@@ -388,7 +420,10 @@ std::optional<CommandLine::Answer> CommandLine::read(const std::vector<std::stri
 
 std::optional<int> CommandLine::parse(int argc, char** argv) {
   const auto answer = read({argv + std::min(argc, 1), argv + argc});
-  if (!answer) return std::nullopt;
+  if (!answer) {
+    warn_of_variables(*app_);
+    return std::nullopt;
+  }
   std::fputs(answer->error.c_str(), stderr);
   if (answer->status != kDone) return answer->status;
   return print_output(app_->get_name().c_str(), answer->out) ? kDone : kFailed;

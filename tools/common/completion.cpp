@@ -29,12 +29,12 @@ std::string quoted(const std::string& text) {
 }
 
 // A program with its commands, each with the names that lead to it.
-struct Place {
+struct CompletedPlace {
   const CommandEntry* command;
   std::string path;  // " link up"; of the program itself: empty
 };
 
-void list(const CommandEntry& command, const std::string& path, std::vector<Place>& out) {
+void list(const CommandEntry& command, const std::string& path, std::vector<CompletedPlace>& out) {
   out.push_back({&command, path});
   for (const CommandEntry& below : command.commands) list(below, path + " " + below.name, out);
 }
@@ -47,7 +47,7 @@ std::string bash_values(const OptionEntry& option) {
   return "COMPREPLY=()";
 }
 
-std::string bash_place(const Place& place) {
+std::string bash_place(const CompletedPlace& place) {
   std::string values;
   std::vector<std::string> words;
   const OptionEntry* positional = nullptr;
@@ -134,7 +134,7 @@ void zsh_function(const CommandEntry& command, const std::string& path, std::str
 }
 
 // The condition under which a line of a fish completion applies.
-std::string fish_condition(const Place& place) {
+std::string fish_condition(const CompletedPlace& place) {
   std::string test;
   size_t begin = 0;
   while (begin < place.path.size()) {
@@ -156,7 +156,7 @@ std::string fish_condition(const Place& place) {
 }  // namespace
 
 std::string bash_completion(const CommandEntry& program) {
-  std::vector<Place> places;
+  std::vector<CompletedPlace> places;
   list(program, "", places);
   const std::string function = function_name(program.name);
   std::string text = "# SPDX-License-Identifier: Apache-2.0\n" + function +
@@ -168,13 +168,13 @@ std::string bash_completion(const CommandEntry& program) {
         "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n    case \"$path $word\" in\n"
         "      ";
     std::string paths;
-    for (const Place& place : places) {
+    for (const CompletedPlace& place : places) {
       if (!place.path.empty()) paths += (paths.empty() ? "" : "|") + quoted(place.path);
     }
     text += paths + ") path=\"$path $word\" ;;\n    esac\n  done\n";
   }
   text += "  case \"$path\" in\n";
-  for (const Place& place : places) text += bash_place(place);
+  for (const CompletedPlace& place : places) text += bash_place(place);
   return text + "  esac\n}\ncomplete -F " + function + " " + program.name + "\n";
 }
 
@@ -185,11 +185,11 @@ std::string zsh_completion(const CommandEntry& program) {
 }
 
 std::string fish_completion(const CommandEntry& program) {
-  std::vector<Place> places;
+  std::vector<CompletedPlace> places;
   list(program, "", places);
   std::string text = "# SPDX-License-Identifier: Apache-2.0\n";
   const std::string begin = "complete -c " + program.name;
-  for (const Place& place : places) {
+  for (const CompletedPlace& place : places) {
     const std::string condition = fish_condition(place);
     bool takes_files = false;
     for (const OptionEntry& option : place.command->options) {

@@ -16,7 +16,7 @@ namespace {
 using telemetry::HardwareCounters;
 
 constexpr uint32_t kCountersMs = 2000;
-constexpr const char* kKinds[] = {"memory", "programs", "reset"};
+constexpr const char* kPartKinds[] = {"memory", "programs", "reset"};
 
 HardwareCounters read_counters(int device) {
   HardwareCounters counters;
@@ -177,7 +177,7 @@ Environment environment_of(const ProgramCore& core) {
 }
 
 void add_worker_options(tools::Command& line, WorkerOptions& options) {
-  const std::vector<std::string> kinds(std::begin(kKinds), std::end(kKinds));
+  const std::vector<std::string> kinds(std::begin(kPartKinds), std::end(kPartKinds));
   line.option("--worker", options.kind).one_of(kinds).hidden();
   line.option("--worker-device", options.part.device).hidden();
   line.option("--worker-core", options.part.core).hidden();

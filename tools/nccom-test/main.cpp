@@ -54,22 +54,21 @@ bool device_is_there() {
 }
 
 Result<Backend> choose_backend(const Options& options) {
-  if (options.backend == Backend::kSimulated) return Backend::kSimulated;
-  if (options.on_chip) {
-    return fail(CCOM_UNSUPPORTED,
-                "--sb2sb: collectives of this runtime work on device memory; leave it out");
-  }
   if (options.backend == Backend::kDevice && !device_is_there()) {
     return fail(CCOM_INVALID,
                 "there is no device: load the driver, or set NEURON_EMULATOR=trn1.32xlarge");
   }
   const bool device = options.backend == Backend::kDevice ||
                       (options.backend == Backend::kAuto && device_is_there());
-  if (device && options.shared_output) {
-    return fail(
-        CCOM_UNSUPPORTED,
-        "--shared-output-buff: on the device each coalesced collective has an output of its "
-        "own; leave it out, or use --backend host");
+  if (device && options.shared_output && options.block.in_place) {
+    return fail(CCOM_UNSUPPORTED,
+                "--shared-output-buff and --in-place: operations that share an output have inputs "
+                "of their own");
+  }
+  if (options.on_chip && !device) {
+    return fail(CCOM_UNSUPPORTED,
+                "--sb2sb: only devices have state buffers; use --backend device, and without a "
+                "device NEURON_EMULATOR=trn1.32xlarge");
   }
   if (options.backend != Backend::kAuto) return options.backend;
   if (device) return Backend::kDevice;

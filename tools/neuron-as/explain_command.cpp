@@ -7,8 +7,9 @@
 
 #include "driver/isa/explain.h"
 #include "driver/isa/opcode_table.h"
+#include "driver/isa/rules.h"
 #include "runtime/neff/container.h"
-#include "runtime/neff/model.h"
+#include "runtime/neff/model_reader.h"
 #include "tools/common/command_line.h"
 #include "tools/common/output.h"
 #include "tools/compiler/assembler/instruction_parser.h"
@@ -64,6 +65,12 @@ std::string names_of_peer(const neff::Model& model, size_t number, unsigned engi
   return text;
 }
 
+// As generation 2 has it; it has no 64-bit integers.
+std::string explained(const isa::Instruction& instruction, unsigned engine) {
+  const unsigned generation = isa::has_int64(instruction) ? 3 : 2;
+  return isa::to_text(isa::explain(instruction, engine, isa::limits_of(generation)));
+}
+
 Result<std::string> explain_address(const Address& address, const std::string& input) {
   NEURON_TRY(file, read_input(input));
   auto container = neff::Container::open(file);
@@ -90,8 +97,7 @@ Result<std::string> explain_address(const Address& address, const std::string& i
   const isa::Instruction instruction = isa::decode(printer.bytes(address.pc));
   return format("in the file:  {}\n", printer.print(address.pc, {}, false)) +
          names_of_peer(*model, number, address.engine, address.pc) +
-         where_from(program, instruction.debug) +
-         isa::to_text(isa::explain(instruction, address.engine));
+         where_from(program, instruction.debug) + explained(instruction, address.engine);
 }
 
 // The engine of an instruction that does not say which.
@@ -145,12 +151,16 @@ int explain_command(const std::string& what, const std::string& engine, const st
     return print_output("neuron-as", text) ? 0 : kFailed;
   }
   assembler::Diagnostic error;
-  const auto instruction = assembler::parse_instruction(what, static_cast<int>(executing), error);
+  auto instruction = assembler::parse_instruction(what, static_cast<int>(executing), error);
+  if (instruction && engine.empty() && isa::has_int64(*instruction)) {
+    executing = NEURON_ENGINE_POOL;  // of those that execute it, the one that has such integers
+    instruction = assembler::parse_instruction(what, NEURON_ENGINE_POOL, error);
+  }
   if (!instruction) {
     std::fputs(assembler::render(error, "--explain", what).c_str(), stderr);
     return kFailed;
   }
-  const std::string text = isa::to_text(isa::explain(*instruction, executing));
+  const std::string text = explained(*instruction, executing);
   return print_output("neuron-as", text) ? 0 : kFailed;
 }
 

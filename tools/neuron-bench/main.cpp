@@ -7,6 +7,7 @@
 #include "runtime/neff/container.h"
 #include "tools/common/command_line.h"
 #include "tools/common/output.h"
+#include "tools/execution/quiet_runtime.h"
 #include "tools/neuron-bench/commands.h"
 #include "tools/neuron-bench/manual.h"
 #include "tools/neuron-doctor/checks/access.h"
@@ -115,7 +116,7 @@ int main(int argc, char** argv) {
   // The kernels are of the first generation; newer chips run them when asked to.
   ::setenv("NEURON_RT_ALLOW_LEGACY_NEFF", "1", 0);
   // The sentence that is printed already contains what libnrt would log.
-  ::setenv("NEURON_RT_LOG_LEVEL_NRT", "QUIET", 0);
+  neuron::execution::quiet_runtime("neuron-bench");
   const auto records = run(line, arguments);
   if (!records) {
     std::fprintf(stderr, "neuron-bench: %s\n", records.error().sentence.c_str());

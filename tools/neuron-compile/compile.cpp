@@ -107,8 +107,11 @@ int check(const graph::Graph& graph, const lowering::Lowered& lowered, const Opt
             kDifferent);
   }
   if (status == tools::kDone) {
-    std::printf("check   %zu outputs are as the reference computes them; %.2f us on %s",
-                expected.size(), run->device_us, (*session)->instance_type().c_str());
+    std::printf("check   %s as the reference computes %s; %.2f us on %s",
+                expected.size() == 1 ? "the output is"
+                                     : (std::to_string(expected.size()) + " outputs are").c_str(),
+                expected.size() == 1 ? "it" : "them", run->device_us,
+                (*session)->instance_type().c_str());
     if (lowered.predicted) std::printf(", %.2f us predicted", lowered.predicted->microseconds);
     std::printf("\n");
   }

@@ -5,6 +5,7 @@
 
 #include "tools/common/command_line.h"
 #include "tools/compiler/hlo/importer.h"
+#include "tools/execution/quiet_runtime.h"
 #include "tools/neuron-compile/compile.h"
 #include "tools/neuron-compile/manual.h"
 #include "tools/neuron-compile/neuronx_cc.h"
@@ -146,6 +147,6 @@ int main(int argc, char** argv) {
   if (!good) return tools::kWrongUsage;
   if (!narrow) options.lowering.products = lowering::ProductType::kF32;
   // The sentence that is printed already contains what libnrt would log.
-  ::setenv("NEURON_RT_LOG_LEVEL_NRT", "QUIET", 0);
+  neuron::execution::quiet_runtime("neuron-compile");
   return compile(options);
 }

@@ -147,12 +147,11 @@ Result<void> set_target(const std::string& target, lowering::Options& options) {
   } else if (target == "trn3") {
     options.generation = 4;
   } else if (target == "inf1") {
-    return fail(
-        NRT_INVALID,
-        "--target inf1: the instruction set of Inferentia1 is not public, so no program can "
-        "be made for it; expected trn1, trn1n, inf2, trn2 or trn3");
+    return fail(NRT_INVALID,
+                "inf1: the instruction set of Inferentia1 is not public, so no program can "
+                "be made for it; expected trn1, trn1n, inf2, trn2 or trn3");
   } else {
-    return fail(NRT_INVALID, "--target {}: expected trn1, trn1n, inf2, trn2 or trn3", target);
+    return fail(NRT_INVALID, "found '{}', expected trn1, trn1n, inf2, trn2 or trn3", target);
   }
   return {};
 }

@@ -3,10 +3,13 @@
 // and prints what happened: the device, the model, some digits, accuracy, model and host time,
 // device memory. `neuron-digits train` trains the model there, see train_command.h; with --parallel
 // on several cores, see parallel_command.h.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 
+#include "tools/common/child_process.h"
 #include "tools/common/command_line.h"
 #include "tools/common/output.h"
 #include "tools/neuron-digits/classifier.h"
@@ -150,11 +153,18 @@ bool go_on(Classifier& classifier, const std::vector<Digit>& digits, double seco
 
 int main(int argc, char** argv) {
   neuron::tools::CommandLine line(kManual);
-  std::string model = "build/neff/digits.neff",
-              data = "tools/compiler/kernels/digits/digits.csv.gz";
+  using neuron::tools::program_beside;
+  // In the build folder and in an installation.
+  std::string model = program_beside("../neff/digits.neff");
+  if (::access(model.c_str(), R_OK) != 0) {
+    model = program_beside("../share/neuron/models/digits.neff");
+  }
+  std::string data = program_beside("../share/neuron/digits/digits.csv.gz");
   neuron::digits::TrainOptions options;
-  line.option("--model", model, "NEFF of the classifier").with_default();
-  line.option("--data", data, "gzip of rows: 64 pixels of 0..16 and a label").with_default();
+  line.option("--model", model, "NEFF of the classifier")
+      .with_default("digits.neff of the installation");
+  line.option("--data", data, "gzip of rows: 64 pixels of 0..16 and a label")
+      .with_default("digits.csv.gz of the installation");
   double seconds = 0;
   line.option("--seconds", seconds, "Go on classifying for that long afterwards")
       .between(0.0, 86400.0);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/base/file.h"
+#include "tools/common/child_process.h"
 #include "tools/common/command_line.h"
 #include "tools/common/output.h"
 #include "tools/compiler/kernels/kernels.h"
@@ -57,7 +58,7 @@ int main(int argc, char** argv) {
   bool all = false;
   bool list = false;
   std::vector<std::string> wanted;
-  std::string data = NEURON_DIGITS_FOLDER;
+  std::string data = neuron::tools::program_beside("../share/neuron/digits");
   std::string output = ".";
   std::string target;
   line.flag("--all", all, "Write every kernel of the target but the large ones");
@@ -66,7 +67,8 @@ int main(int argc, char** argv) {
   line.option("--target", target,
               "Chip of --all and --list: trn1, trn2 or trn3; without it trn1 and all")
       .one_of({"trn1", "trn2", "trn3"});
-  line.option("--data", data, "Folder with the digits' weights").with_default();
+  line.option("--data", data, "Folder with the digits' weights")
+      .with_default("share/neuron/digits of the installation");
   line.option("--output", output, "Folder to write to, made if missing").with_default();
   if (const auto status = line.parse(argc, argv)) return *status;
   const unsigned generation = target.empty() ? 0 : 2 + static_cast<unsigned>(target[3] - '1');

@@ -111,11 +111,16 @@ neuron::runtime::Result<void> lower(const std::string& trace, const std::string&
                                     const std::string& report,
                                     const nki::LoweringOptions& options) {
   NEURON_TRY(text, tools::read_file(trace));
-  NEURON_TRY(lowered,
-             nki::lower({reinterpret_cast<const char*>(text.data()), text.size()}, options));
-  NEURON_CHECK(tools::write_file(output, lowered.neff));
+  auto lowered = nki::lower({reinterpret_cast<const char*>(text.data()), text.size()}, options);
+  if (!lowered) {
+    neuron::runtime::Error error = lowered.error();
+    // What is said of the kernel has its own file and line.
+    if (error.sentence.starts_with("line ")) error.sentence = trace + ": " + error.sentence;
+    return error;
+  }
+  NEURON_CHECK(tools::write_file(output, lowered->neff));
   if (report.empty()) return {};
-  const std::string shown = report_text(lowered);
+  const std::string shown = report_text(*lowered);
   return tools::write_file(report, {reinterpret_cast<const uint8_t*>(shown.data()), shown.size()});
 }
 

@@ -77,11 +77,7 @@ class Run {
   }
 
  private:
-  bool wanted(const Device& device) const {
-    return options_.devices.empty() ||
-           std::find(options_.devices.begin(), options_.devices.end(),
-                     static_cast<int>(device.index)) != options_.devices.end();
-  }
+  bool wanted(const Device& device) const { return is_wanted(device, options_.devices); }
   void add(Finding finding) {
     const std::lock_guard guard(mutex_);
     findings_.push_back(std::move(finding));

@@ -42,6 +42,9 @@ struct Result {
   std::vector<int> missing;  // devices that were asked for but do not exist: nothing was checked
 };
 
+// Whether a device is among those that are checked: all of them where `devices` is empty.
+bool is_wanted(const telemetry::Device& device, const std::vector<int>& devices);
+
 Result check_host(Options options);
 
 // From a snapshot alone: state, versions, links, counters, engines that hang, cores that are busy.

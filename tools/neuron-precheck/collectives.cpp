@@ -17,11 +17,6 @@ using checks::Finding;
 using checks::Verdict;
 using Clock = std::chrono::steady_clock;
 
-struct Rank {
-  unsigned logical;
-  int device, core;
-};
-
 // The longest run of free cores in a row, as a process gets them.
 std::vector<Rank> find_ranks(const telemetry::Snapshot& snapshot, const std::vector<int>& devices) {
   std::vector<Rank> run, best;
@@ -144,20 +139,8 @@ class Collectives {
 
   void judge(const Ending& ending, const std::string& output, Finding& finding) {
     finding.verdict = Verdict::kFail;
-    finding.action = checks::Action::kResetDevice;
-    finding.expected = "right results in time";
     const std::string sentence = sentence_of(ending.errors + "\n" + output);
-    place_from_sentence(sentence, finding);
-    // The rank that the runtime names; otherwise the rank that has failed.
-    const int rank = number_after(sentence, "rank ");
-    finding.device = number_after(sentence, " on device ");
-    if (finding.device >= 0) {
-      finding.core = number_after(sentence, " core ");
-    } else if (rank >= 0 && rank < static_cast<int>(ranks_.size())) {
-      finding.device = ranks_[static_cast<size_t>(rank)].device;
-      finding.core = ranks_[static_cast<size_t>(rank)].core;
-    }
-    advise_from_sentence(sentence, finding);
+    place_failure(sentence, ranks_, finding);
     finding.found += ending.how == Ending::How::kLate ? " has not ended; " : ": ";
     finding.found += sentence;
     findings_.push_back(std::move(finding));
@@ -169,7 +152,41 @@ class Collectives {
   int checks_left_ = 1;
 };
 
+// Whether all ranks alike were still getting ready when patience was over.
+bool all_get_ready(const std::string& sentence, size_t ranks) {
+  if (sentence.find("no rank has got on") == sentence.npos) return false;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    if (sentence.find("rank " + std::to_string(rank) + ": preparing") == sentence.npos) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
+
+void place_failure(const std::string& sentence, const std::vector<Rank>& ranks, Finding& finding) {
+  finding.device = number_after(sentence, " on device ");
+  if (finding.device < 0 && all_get_ready(sentence, ranks.size())) {
+    finding.action = checks::Action::kNone;
+    finding.expected =
+        "ranks that get ready in time; all were late alike, which no device has to answer "
+        "for: try again when the host is less busy, or with a longer --timeout";
+    return;
+  }
+  finding.action = checks::Action::kResetDevice;
+  finding.expected = "right results in time";
+  place_from_sentence(sentence, finding);
+  // The rank that the runtime names; otherwise the rank that has failed.
+  const int rank = number_after(sentence, "rank ");
+  if (finding.device >= 0) {
+    finding.core = number_after(sentence, " core ");
+  } else if (rank >= 0 && rank < static_cast<int>(ranks.size())) {
+    finding.device = ranks[static_cast<size_t>(rank)].device;
+    finding.core = ranks[static_cast<size_t>(rank)].core;
+  }
+  advise_from_sentence(sentence, finding);
+}
 
 checks::Findings check_collectives(const telemetry::Snapshot& snapshot,
                                    const CollectiveOptions& options) {

@@ -22,6 +22,17 @@ struct CollectiveOptions {
   std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();
 };
 
+// A rank of a collective: its number among the cores of the host, and its place.
+struct Rank {
+  unsigned logical;
+  int device, core;
+};
+
+// Fills in place, action and what was expected, from the sentence with which nccom-test failed on
+// these ranks. No device is named where all ranks alike were late: then the host is.
+void place_failure(const std::string& sentence, const std::vector<Rank>& ranks,
+                   checks::Finding& finding);
+
 checks::Findings check_collectives(const telemetry::Snapshot& snapshot,
                                    const CollectiveOptions& options);
 

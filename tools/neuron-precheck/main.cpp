@@ -25,8 +25,9 @@ bool write_report(const std::string& path, const std::string& text) {
   return bool(written);
 }
 
-bool all_busy(const telemetry::Snapshot& snapshot) {
+bool all_busy(const telemetry::Snapshot& snapshot, const std::vector<int>& devices) {
   for (const telemetry::Device& device : snapshot.devices) {
+    if (!is_wanted(device, devices)) continue;
     for (const telemetry::Core& core : device.cores) {
       if (core.holder == 0) return false;
     }
@@ -94,5 +95,5 @@ int main(int argc, char** argv) {
   written &= tools::print_output("neuron-precheck", text);
   if (count(result.findings, Verdict::kFail) != 0) return tools::kUnhealthy;
   if (!written) return tools::kFailed;
-  return all_busy(result.snapshot) ? tools::kBusy : tools::kDone;
+  return all_busy(result.snapshot, options.devices) ? tools::kBusy : tools::kDone;
 }

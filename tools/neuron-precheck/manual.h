@@ -53,12 +53,13 @@ generation 3 the counter of a device also has what a reset has repaired since: l
 makes it a warning if the memory is good.
 
 Uncorrectable errors of SRAM, DMA engines that give up :: replace_instance.)"}},
-      .exit_statuses = {{0, "nothing has failed; there may be warnings"},
-                        {1, "there is no device, or the result cannot be written"},
-                        tools::kUsageStatus,
-                        {3, "no permission to open the devices"},
-                        {4, "all cores are held by others: only the state was looked at"},
-                        {5, "something has failed"}},
+      .exit_statuses =
+          {{0, "nothing has failed; there may be warnings"},
+           {1, "there is no device, or the result cannot be written"},
+           tools::kUsageStatus,
+           {3, "no permission to open the devices"},
+           {4, "all cores of these devices are held by others: only the state was looked at"},
+           {5, "something has failed"}},
       .environment = {tools::kEmulatorVariable, tools::kNoColorVariable,
                       tools::kForceColorVariable},
       .examples = {{"neuron-precheck", "before a program is started"},

@@ -91,6 +91,8 @@ tools::Records records_of(const Result& result, const Options& options) {
   }
   json::array devices;
   for (const telemetry::Device& device : result.snapshot.devices) {
+    // Nothing was asked of the others, so nothing is said of them.
+    if (!is_wanted(device, options.devices)) continue;
     devices.push_back({{"device", device.index},
                        {"verdict", name(worst(result.findings, static_cast<int>(device.index)))}});
   }

@@ -154,6 +154,11 @@ void check_versions(const telemetry::Snapshot& snapshot, Findings& findings) {
 
 }  // namespace
 
+bool is_wanted(const telemetry::Device& device, const std::vector<int>& devices) {
+  return devices.empty() ||
+         std::find(devices.begin(), devices.end(), static_cast<int>(device.index)) != devices.end();
+}
+
 void check_state(const telemetry::Snapshot& snapshot, const std::vector<int>& devices,
                  Findings& findings) {
   check_versions(snapshot, findings);
@@ -162,10 +167,7 @@ void check_state(const telemetry::Snapshot& snapshot, const std::vector<int>& de
   const bool whole = profiles::load_topology(snapshot.instance.type, profile, unknown) &&
                      profile.neighbours.size() == snapshot.devices.size();
   for (const Device& device : snapshot.devices) {
-    if (!devices.empty() && std::find(devices.begin(), devices.end(),
-                                      static_cast<int>(device.index)) == devices.end()) {
-      continue;
-    }
+    if (!is_wanted(device, devices)) continue;
     StateCheck check(device, findings);
     check.state();
     check.engines();

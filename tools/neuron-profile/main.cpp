@@ -14,6 +14,7 @@
 #include "tools/common/command_line.h"
 #include "tools/common/output.h"
 #include "tools/common/terminal.h"
+#include "tools/execution/quiet_runtime.h"
 #include "tools/neuron-doctor/checks/access.h"
 #include "tools/neuron-profile/capture.h"
 #include "tools/neuron-profile/documented_flags.h"
@@ -130,8 +131,10 @@ tools::Command declare_view(tools::CommandLine& line, ViewWishes& wishes) {
                                     .with_default();
   const tools::Option neff =
       view.option("-n,--neff-path", wishes.neff, "NEFF that it must be of").value_name("FILE");
-  view.option("-d,--session-dir", wishes.session_folder,
-              "folder of an inspect session, of which tables are written instead")
+  view.option(
+          "-d,--session-dir", wishes.session_folder,
+          "folder of an inspect session, or one with a single session in it, of which tables are "
+          "written instead")
       .value_name("FOLDER")
       .excludes(session)
       .excludes(neff);
@@ -270,7 +273,7 @@ int run_capture(CaptureWishes& wishes, const CaptureLine& more) {
         " changes nothing here: an execution ends before the next one begins.\n");
   }
   // The sentence that is printed already contains what libnrt would log.
-  ::setenv("NEURON_RT_LOG_LEVEL_NRT", "QUIET", 0);
+  neuron::execution::quiet_runtime("neuron-profile");
   const auto done = capture(wishes);
   if (!done) return failed(done.error());
   std::string text = done->text;
@@ -325,11 +328,12 @@ int run_view(const tools::Command& command, ViewWishes& wishes) {
   // A script that relies on the original's default must not take a text for its tables.
   const bool by_itself = !command.given("--output-format") && !wishes.page &&
                          wishes.format == "report" && wishes.session_folder.empty();
-  if (by_itself && ::isatty(STDOUT_FILENO) == 0) {
+  const auto shown = view(wishes, tools::style_of(1, tools::ColorMode::kAuto));
+  if (shown && by_itself && ::isatty(STDOUT_FILENO) == 0) {
     say("this is the report, since no --output-format is given; tables are --output-format "
         "parquet\n");
   }
-  return print(view(wishes, tools::style_of(1, tools::ColorMode::kAuto)));
+  return print(shown);
 }
 
 int run_session(const SessionWishes& wishes) {

@@ -185,7 +185,7 @@ Result<Shown> view_session(const ViewWishes& wishes) {
   tools::ProgressBar bar("reading " + wishes.session_folder);
   NEURON_TRY(session, Session::open(wishes.session_folder, watcher_of(bar)));
   // "out/" and "out" are one folder.
-  const std::filesystem::path path = std::filesystem::absolute(wishes.session_folder + "/.");
+  const std::filesystem::path path = std::filesystem::absolute(session.folder() + "/.");
   NEURON_TRY(folder, table_folder(wishes, path.parent_path().filename().string()));
   NEURON_TRY(tables, write_session_tables(session, folder,
                                           {.system = !wishes.leave_out_system,

@@ -6,6 +6,7 @@
 
 #include "tools/common/command_line.h"
 #include "tools/common/output.h"
+#include "tools/execution/quiet_runtime.h"
 #include "tools/neuron-doctor/checks/access.h"
 #include "tools/neuron-run/manual.h"
 #include "tools/neuron-run/run.h"
@@ -79,7 +80,7 @@ int main(int argc, char** argv) {
     return tools::kWrongUsage;
   }
   // The sentence that is printed already contains what libnrt would log.
-  ::setenv("NEURON_RT_LOG_LEVEL_NRT", "QUIET", 0);
+  neuron::execution::quiet_runtime("neuron-run");
   const auto records = run(wishes);
   if (!records) {
     std::fprintf(stderr, "neuron-run: %s\n", records.error().sentence.c_str());

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "runtime/base/file.h"
@@ -126,6 +127,16 @@ Result<void> write_outputs(const Wishes& wishes, const Model& model) {
   return {};
 }
 
+// What another program does with a file that cannot be executed here.
+runtime::Error with_advice(runtime::Error error, const std::string& file) {
+  if (file.ends_with(".onnx")) {
+    error.sentence += "; neuron-compile makes a NEFF of an ONNX model";
+  } else if (error.sentence.find("nrt_load_collectives") != std::string::npos) {
+    error.sentence += "; neuron-profile capture -r RANKS does so, on a core for each rank";
+  }
+  return error;
+}
+
 }  // namespace
 
 Result<tools::Records> run(const Wishes& wishes) {
@@ -134,7 +145,9 @@ Result<tools::Records> run(const Wishes& wishes) {
   NEURON_CHECK(check_folders(wishes));
   NEURON_TRY(session, execution::Session::open(1));
   const auto begin = std::chrono::steady_clock::now();
-  NEURON_TRY(model, Model::load_file(wishes.model, 0));
+  auto loaded = Model::load_file(wishes.model, 0);
+  if (!loaded) return with_advice(loaded.error(), wishes.model);
+  const std::unique_ptr<Model> model = std::move(*loaded);
   const std::chrono::duration<double, std::micro> load = std::chrono::steady_clock::now() - begin;
   NEURON_CHECK(check_names(wishes, *model));
   NEURON_CHECK(write_inputs(wishes, arrays, *model));

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kShortestToken = 16, kLongestToken = 512;
 
 // "name" of "name:80" and "[::1]" of "[::1]:80".
-std::string_view name_of(std::string_view host) {
+std::string_view host_name_of(std::string_view host) {
   const size_t colon = host.rfind(':');
   const bool port = colon != std::string_view::npos && host.find(']', colon) == host.npos;
   return port ? host.substr(0, colon) : host;
@@ -36,10 +36,10 @@ bool same_site(std::string_view origin, std::string_view host) {
   if (!tls && origin.substr(0, kHttp.size()) != kHttp) return false;
   const std::string_view site = origin.substr(tls ? kHttps.size() : kHttp.size());
   const auto port_of = [tls](std::string_view text) {
-    const std::string_view port = text.substr(name_of(text).size());
+    const std::string_view port = text.substr(host_name_of(text).size());
     return !port.empty() ? port : std::string_view(tls ? ":443" : ":80");
   };
-  return same_word(name_of(site), name_of(host)) && port_of(site) == port_of(host);
+  return same_word(host_name_of(site), host_name_of(host)) && port_of(site) == port_of(host);
 }
 
 bool only_reads(std::string_view method) { return method == "GET" || method == "HEAD"; }
@@ -97,7 +97,7 @@ bool Gate::set_tokens(std::string_view text, std::string& error) {
 }
 
 bool Gate::is_ours(std::string_view host) const {
-  const std::string_view name = name_of(host);
+  const std::string_view name = host_name_of(host);
   if (is_address(name) || same_word(name, "localhost")) return true;
   return std::any_of(names_.begin(), names_.end(),
                      [&](const std::string& ours) { return same_word(name, ours); });

@@ -10,8 +10,6 @@
 namespace neuron::serve {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 tools::Labels of(const Model& model) { return {{"model", model.spec.name}}; }
 tools::Labels of(const Model& model, const ReplicaCounters& counter) {
   return {{"model", model.spec.name}, {"core", std::to_string(counter.core)}};

@@ -7,7 +7,6 @@ namespace neuron::serve {
 namespace {
 
 constexpr size_t kBatchesInQueue = 8;
-constexpr auto kRelaxed = std::memory_order_relaxed;
 
 int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 

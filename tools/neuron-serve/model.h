@@ -21,6 +21,8 @@
 
 namespace neuron::serve {
 
+inline constexpr auto kRelaxed = std::memory_order_relaxed;
+
 // Counters of one replica: written by its executor, read by anybody; none of them orders anything.
 struct ReplicaCounters {
   uint32_t core = 0;
@@ -38,7 +40,7 @@ class Model {
     std::function<void(const std::string&)> device_lost;
   };
 
-  Model(ModelSpec spec, FileIdentity identity, std::vector<std::unique_ptr<Replica>> replicas,
+  Model(ModelSpec model, FileIdentity files, std::vector<std::unique_ptr<Replica>> replicas,
         size_t queue_limit, std::chrono::microseconds budget);
   ~Model();
 

@@ -13,7 +13,7 @@
 namespace neuron::serve {
 namespace {
 
-constexpr std::string_view kModels = "/v2/models/";
+constexpr std::string_view kServedModels = "/v2/models/";
 constexpr std::string_view kLength = "Inference-Header-Content-Length";
 
 // NAME[/versions/VERSION][/WORD]
@@ -77,7 +77,7 @@ std::string metadata(const Catalog& catalog, const Model& model) {
 }
 
 // Elements up to which an example is worth it, and up to which it is written at once.
-constexpr size_t kMostZeros = 1u << 22, kShort = 16u << 10;
+constexpr size_t kMostZeros = 1u << 22, kShortRequest = 16u << 10;
 // Characters of an example besides its numbers.
 constexpr size_t kAround = 4096;
 
@@ -131,7 +131,9 @@ void Connection::handle_kserve(std::string_view path) {
     if (catalog.state != State::kReady) return unavailable(catalog.reason());
     return answer({.body = "{\"ready\":true}\n"});
   }
-  if (path.starts_with(kModels)) return handle_kserve_model(path.substr(kModels.size()));
+  if (path.starts_with(kServedModels)) {
+    return handle_kserve_model(path.substr(kServedModels.size()));
+  }
   fail(404, "there is nothing at this path; /v2/models/NAME describes a model");
 }
 
@@ -177,7 +179,7 @@ void Connection::handle_kserve_model(std::string_view path) {
     }
     body_.clear();
     form_ = kserve_form(std::nullopt);
-    if (zeros <= kShort) {
+    if (zeros <= kShortRequest) {
       append_example(model->spec, body_);
       return answer_json();
     }

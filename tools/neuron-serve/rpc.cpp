@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kService = "/inference.GRPCInferenceService/";
 
 // Messages up to this are read and written on the network thread.
-constexpr size_t kShort = 256 << 10;
+constexpr size_t kShortMessage = 256 << 10;
 
 // Paths of HTTP that are open without a token, for the calls that ask the same.
 std::string_view path_for_gate(std::string_view method) {
@@ -241,7 +241,7 @@ void Rpc::finished() {
 }
 
 void Rpc::elsewhere(size_t bytes, std::function<void()> work, std::function<void()> rest) {
-  if (bytes <= kShort) {
+  if (bytes <= kShortMessage) {
     work();
     return rest();
   }

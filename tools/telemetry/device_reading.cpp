@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
 #include "tools/telemetry/generation.h"
+#include "tools/telemetry/lines.h"
 #include "tools/telemetry/proc.h"
 
 namespace neuron::telemetry {
@@ -22,14 +22,11 @@ using Clock = std::chrono::steady_clock;
 
 // Calls `use` with path and value of each line.
 template <class Use>
-void each_line(std::string_view text, Use&& use) {
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+void each_attribute(std::string_view text, Use&& use) {
+  each_line(text, [&](std::string_view line) {
     const size_t space = std::min(line.find(' '), line.size());
     use(line.substr(0, space), line.substr(std::min(space + 1, line.size())));
-  }
+  });
 }
 
 // "path value", a line for each attribute below a folder; empty where there is none.
@@ -38,12 +35,6 @@ std::string attributes_below(int device, const char* folder, uint32_t timeout_ms
   const ssize_t length = ndl_read_attribute(device, folder, timeout_ms, text.data(), text.size());
   text.resize(static_cast<size_t>(std::max<ssize_t>(length, 0)));
   return text;
-}
-
-uint64_t number(std::string_view text) {
-  uint64_t value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
 }
 
 // "POWER_STATUS_VALID,<seconds>,<min>,<max>,<average>"
@@ -56,7 +47,7 @@ std::optional<double> average_power(std::string_view text) {
 
 DeviceIdentity identity_of(std::string_view lines, const ndl_observation_t& seen) {
   DeviceIdentity identity;
-  each_line(lines, [&](std::string_view path, std::string_view value) {
+  each_attribute(lines, [&](std::string_view path, std::string_view value) {
     if (!path.starts_with("info/")) return;
     const std::string text = presentable(std::string(value));
     if (path.ends_with("serial_number")) identity.serial_number = text;
@@ -73,7 +64,7 @@ DeviceIdentity identity_of(std::string_view lines, const ndl_observation_t& seen
 }
 
 void read_hardware(std::string_view lines, DeviceReading& reading) {
-  each_line(lines, [&](std::string_view path, std::string_view value) {
+  each_attribute(lines, [&](std::string_view path, std::string_view value) {
     HardwareCounters& hardware = reading.hardware;
     if (path.ends_with("/sram_ecc_corrected")) hardware.sram_ecc_corrected = number(value);
     if (path.ends_with("/sram_ecc_uncorrected")) hardware.sram_ecc_uncorrected = number(value);

@@ -8,20 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
 #include "runtime/neff/text.h"
+#include "tools/telemetry/lines.h"
 
 namespace neuron::telemetry {
 namespace {
-
-uint64_t number(std::string_view text) {
-  uint64_t value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
 
 // Words of a line, as many as there are.
 std::vector<std::string_view> words(std::string_view line) {
@@ -35,15 +29,6 @@ std::vector<std::string_view> words(std::string_view line) {
     line.remove_prefix(end);
   }
   return found;
-}
-
-template <class Use>
-void each_line(std::string_view text, Use&& use) {
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    use(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
 }
 
 uint64_t ticks_to_us(uint64_t ticks) {

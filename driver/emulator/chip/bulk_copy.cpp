@@ -9,6 +9,9 @@
 #include <emmintrin.h>
 #endif
 
+#include "driver/base/racing_copy.h"
+#include "driver/base/thread_sanitizer.h"
+
 namespace neuron::chip {
 namespace {
 
@@ -46,16 +49,18 @@ void stream(std::byte* to, const std::byte* from, size_t bytes) {
 
 }  // namespace
 
-void bulk_copy(std::byte* to, const std::byte* from, size_t bytes, size_t whole) {
-#if defined(__SSE2__)
+void bulk_copy(std::byte* to, const std::byte* from, size_t bytes, [[maybe_unused]] size_t whole) {
   const auto distance =
       static_cast<size_t>(reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from));
-  // Apart in both directions, modulo 2^64.
-  if (std::max(bytes, whole) >= kStreamingBytes && bytes >= 64 && distance >= bytes &&
-      size_t{0} - distance >= bytes) {
+  // In both directions, modulo 2^64.
+  const bool apart = distance >= bytes && size_t{0} - distance >= bytes;
+#if defined(__SSE2__)
+  if (std::max(bytes, whole) >= kStreamingBytes && bytes >= 64 && apart) {
     return stream(to, from, bytes);
   }
 #endif
+  // Programs of two cores may race for device memory, and a program's DMA for its host's bytes.
+  if (NEURON_THREAD_SANITIZER && apart) return base::racing_copy(to, from, bytes);
   std::memmove(to, from, bytes);
 }
 

@@ -10,7 +10,9 @@
 #include "driver/emulator/chip/udma_reduce.h"
 #include "driver/emulator/numerics/alu.h"
 #include "driver/emulator/numerics/dtype.h"
+#include "driver/emulator/numerics/integer64.h"
 #include "driver/isa/dma_cost.h"
+#include "driver/isa/rules.h"
 
 namespace neuron::chip {
 namespace {
@@ -18,15 +20,13 @@ namespace {
 constexpr uint64_t kMetadataZero =
     0x007FFFFFull | 7ull << 27 | 1ull << 31 | ~((1ull << 58) - 1);  // low word
 // A reserved bit before generation 4.
-constexpr uint64_t kClass = uint64_t{NEURON_DMA_CLASSES - 1} << (32 + NEURON_META_CLASS_SHIFT);
+constexpr uint64_t kClassOfMetadata = uint64_t{NEURON_DMA_CLASSES - 1}
+                                      << (32 + NEURON_META_CLASS_SHIFT);
 constexpr uint64_t kReduceOnly = 15ull << NEURON_DMA_META_REDUCTION_SHIFT;
 constexpr uint64_t kRingAndFirst = 3ull << NEURON_DESC_RING_ID_SHIFT | NEURON_DESC_FIRST;
 constexpr uint64_t kScaleMask = 0xFFFFFFFFull;
 
 unsigned bytes_of(unsigned dtype) { return numerics::element_bytes(dtype); }
-
-// 64-bit integers take part in transfers only; engines have none.
-bool is_wide(unsigned dtype) { return dtype == NEURON_DTYPE_I64 || dtype == NEURON_DTYPE_U64; }
 
 // Generation 4 adds f8e4fn, and x4 types, whose bits a transpose moves.
 bool takes_part(unsigned dtype, bool moves, unsigned generation) {
@@ -34,7 +34,7 @@ bool takes_part(unsigned dtype, bool moves, unsigned generation) {
   if (dtype >= NEURON_DTYPE_F4X4 && dtype <= NEURON_DTYPE_F8E4FNX4) {
     return moves && generation >= 4;
   }
-  return numerics::is_convertible(dtype) || is_wide(dtype);
+  return numerics::is_convertible(dtype) || isa::is_int64_dtype(dtype);
 }
 
 bool combines(unsigned operation) {
@@ -47,54 +47,20 @@ bool has_scale(unsigned operation) {
          operation == NEURON_DMA_MAX || operation == NEURON_DMA_REDUCE;
 }
 
-// Nearest even from the integer's own bits, as for 32-bit integers.
-float widen_integer(bool is_signed, uint64_t bits) {
-  const bool negative = is_signed && (bits >> 63) != 0;
-  uint64_t magnitude = negative ? 0 - bits : bits;
-  int shift = 0;
-  if (magnitude >> 24 != 0) {
-    shift = 40 - __builtin_clzll(magnitude);
-    const uint64_t lost = magnitude & ((uint64_t{1} << shift) - 1);
-    const uint64_t half = uint64_t{1} << (shift - 1);
-    magnitude >>= shift;
-    if (lost > half || (lost == half && (magnitude & 1) != 0)) ++magnitude;
-  }
-  // At most 2^24 times a power of two: exact.
-  float value = static_cast<float>(static_cast<int32_t>(magnitude));
-  for (; shift >= 16; shift -= 16) value *= 65536.0f;
-  value *= static_cast<float>(1u << shift);
-  return negative ? -value : value;
-}
-
-uint64_t narrow_integer(bool is_signed, float value) {
-  const uint64_t highest = is_signed ? ~uint64_t{0} >> 1 : ~uint64_t{0};
-  if (value != value) return 0;
-  if (value < 0 && !is_signed) return 0;
-  const float magnitude = value < 0 ? -value : value;
-  const float limit = is_signed ? 0x1p63f : 0x1p64f;
-  if (magnitude >= limit) return value < 0 ? uint64_t{1} << 63 : highest;
-  uint64_t whole = static_cast<uint64_t>(magnitude);
-  if (magnitude < 0x1p24f) {
-    const float rest = magnitude - static_cast<float>(static_cast<int32_t>(whole));
-    if (rest > 0.5f || (rest == 0.5f && (whole & 1) != 0)) ++whole;
-  }
-  return value < 0 ? 0 - whole : whole;
-}
-
 void widen(unsigned dtype, const std::byte* from, float* to, size_t n) {
-  if (!is_wide(dtype)) return numerics::widen(dtype, from, 1, to, n);
+  if (!isa::is_int64_dtype(dtype)) return numerics::widen(dtype, from, 1, to, n);
   for (size_t i = 0; i < n; ++i) {
     uint64_t bits;
     std::memcpy(&bits, from + 8 * i, 8);
-    to[i] = widen_integer(dtype == NEURON_DTYPE_I64, bits);
+    to[i] = numerics::widen_integer64(dtype == NEURON_DTYPE_I64, bits);
   }
 }
 
 void narrow(unsigned dtype, const float* from, std::byte* to, size_t n,
             const numerics::NarrowMode& mode, numerics::RandomStream& random) {
-  if (!is_wide(dtype)) return numerics::narrow(dtype, from, to, 1, n, mode, &random);
+  if (!isa::is_int64_dtype(dtype)) return numerics::narrow(dtype, from, to, 1, n, mode, &random);
   for (size_t i = 0; i < n; ++i) {
-    const uint64_t bits = narrow_integer(dtype == NEURON_DTYPE_I64, from[i]);
+    const uint64_t bits = numerics::narrow_integer64(dtype == NEURON_DTYPE_I64, from[i]);
     std::memcpy(to + 8 * i, &bits, 8);
   }
 }
@@ -397,7 +363,7 @@ const char* ComputeSpec::begin(uint64_t low, uint64_t high, unsigned generation)
   low_ = low;
   high_ = high;
   changes_ = 0;
-  if ((low & (generation >= 4 ? kMetadataZero & ~kClass : kMetadataZero)) != 0) {
+  if ((low & (generation >= 4 ? kMetadataZero & ~kClassOfMetadata : kMetadataZero)) != 0) {
     return "a reserved bit of the metadata descriptor is set (22:0, 29:27, 31 and 63:58 are zero; "
            "60:59 are the class of service in generation 4)";
   }
@@ -456,7 +422,7 @@ const char* ComputeSpec::check_reduce(uint64_t low, uint64_t high) {
 }
 
 const char* ComputeSpec::check_recode(uint64_t low, uint64_t high) {
-  if ((low & ~kClass) >> NEURON_DMA_META_FROM_SHIFT != 0 ||
+  if ((low & ~kClassOfMetadata) >> NEURON_DMA_META_FROM_SHIFT != 0 ||
       (high & ~NEURON_DMA_META_RESULT_MASK) != 0) {
     return "compress and decompress have the bytes of the result in their metadata (31:0 of the "
            "high word), and nothing else";

@@ -89,6 +89,7 @@ Parse parse_packet(const Bus& bus, const RingView& m2s, uint32_t m2s_ahead, cons
   uint32_t count = 0;
   uint32_t bytes = 0;
   packet.stale_ids = 0;
+  const unsigned generation = bus.layout().generation;
   for (;;) {  // bounded: 65 descriptors
     const uint32_t ahead = m2s_ahead + count;
     if (ahead >= m2s.available) return Parse::kIncomplete;
@@ -100,7 +101,7 @@ Parse parse_packet(const Bus& bus, const RingView& m2s, uint32_t m2s_ahead, cons
     if (!m2s.fetch(bus, ahead, d)) {
       return broken(fault, NEURON_FAULT_DMA_BUS, m2s, false, ahead, "the ring is not mapped here");
     }
-    if (const char* rule = broken_rule(d, count, bytes, bus.layout().generation, packet)) {
+    if (const char* rule = broken_rule(d, count, bytes, generation, packet)) {
       return broken(fault, NEURON_FAULT_DMA_DESC, m2s, false, ahead, rule);
     }
     packet.stale_ids += (d.control >> NEURON_DESC_RING_ID_SHIFT & 3u) != m2s.id_at(ahead);
@@ -152,6 +153,8 @@ bool Packet::adds_near_memory(const ChipLayout& layout) const {
 }
 
 uint64_t Packet::time_bytes(const ChipLayout& layout, uint64_t least_transfer) const {
+  // What the rules below say of one piece, which most packets are.
+  if (single() && !computes) return std::max<uint64_t>(bytes, least_transfer);
   if (!computes || adds_near_memory(layout)) {
     // The two halves of an engine work at the same time, so the slower one counts.
     uint64_t read = 0;

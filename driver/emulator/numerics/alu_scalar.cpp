@@ -102,6 +102,13 @@ float remainder_towards_zero(float x, float y) {
   return with_sign(r, std::bit_cast<uint32_t>(x) & kSign);
 }
 
+float remainder_towards_minus_infinity(float x, float y) {
+  const float r = remainder_towards_zero(x, y);
+  if (r != r) return r;
+  if (r == 0.0f) return with_sign(0.0f, std::bit_cast<uint32_t>(y) & kSign);
+  return (r < 0) == (y < 0) ? r : r + y;
+}
+
 void alu_one_by_one(unsigned op, const float* a, ptrdiff_t a_step, const float* b, ptrdiff_t b_step,
                     float* out, size_t n) {
   for (size_t i = 0; i < n; ++i, a += a_step, b += b_step) {
@@ -113,7 +120,7 @@ void alu_one_by_one(unsigned op, const float* a, ptrdiff_t a_step, const float* 
         out[i] = power(*a, *b);
         break;
       case NEURON_ALU_MOD:
-        out[i] = remainder_towards_zero(*a, *b);
+        out[i] = remainder_towards_minus_infinity(*a, *b);
         break;
       default:
         out[i] = canonical_nan();

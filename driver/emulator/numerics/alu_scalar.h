@@ -12,6 +12,8 @@ namespace neuron::numerics {
 float power(float x, float y);
 // x - y * trunc(x / y), exact, with the sign of x.
 float remainder_towards_zero(float x, float y);
+// The same, plus y (rounded once) where its sign is not that of y: mod has the sign of the divisor.
+float remainder_towards_minus_infinity(float x, float y);
 
 // out[i] = a[i * a_step] op b[i * b_step]; NaN for operations other than the three.
 void alu_one_by_one(unsigned op, const float* a, ptrdiff_t a_step, const float* b, ptrdiff_t b_step,

@@ -10,7 +10,7 @@
 namespace neuron::numerics {
 namespace {
 
-constexpr uint16_t kInfinity = 0x7F80, kNan = 0x7FC0, kSign = 0x8000;
+constexpr uint16_t kScaleInfinity = 0x7F80, kNan = 0x7FC0, kBf16Sign = 0x8000;
 constexpr unsigned kMantissaBits = 7;
 constexpr size_t kCodes = 256;
 uint16_t bf16_of(float value) {
@@ -39,15 +39,15 @@ const Table& codes_of(unsigned x4_type) {
 
 // A code in bf16 times 2^(scale - 127). Codes are normal numbers of bf16, or special.
 uint16_t times_scale(uint16_t code, unsigned scale) {
-  const int magnitude = code & ~kSign;
+  const int magnitude = code & ~kBf16Sign;
   const int moved =
       magnitude + (static_cast<int>(scale) - NEURON_MX_SCALE_BIAS) * (1 << kMantissaBits);
   int result = moved;
   if (moved < 1 << kMantissaBits) result = 0;
-  if (moved > kInfinity) result = kInfinity;
-  if (magnitude == 0 || magnitude >= kInfinity) result = magnitude;
+  if (moved > kScaleInfinity) result = kScaleInfinity;
+  if (magnitude == 0 || magnitude >= kScaleInfinity) result = magnitude;
   if (scale == NEURON_MX_SCALE_NAN) return kNan;
-  return static_cast<uint16_t>((code & kSign) | result);
+  return static_cast<uint16_t>((code & kBf16Sign) | result);
 }
 
 }  // namespace

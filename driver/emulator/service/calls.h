@@ -5,7 +5,7 @@
 // Concepts: driver/core/ioctl_table.h says which calls exist and how large their arguments are; a
 // row here says what the emulated device does. A call without a row is answered with -EOPNOTSUPP.
 // The rows stand at the end of the file that has their functions: ioctl_copy, ioctl_memory,
-// ioctl_dma, ioctl_core, ioctl_device. Callers: Session::ioctl, after it has checked the number,
+// ioctl_dma, ioctl_core, ioctl_device. Callers: ioctl_dispatch, after it has checked the number,
 // the access and the pointer. Thread-safe: the tables are constant.
 #ifndef DRIVER_EMULATOR_SERVICE_CALLS_H
 #define DRIVER_EMULATOR_SERVICE_CALLS_H

@@ -4,9 +4,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
-#include <vector>
+#include <optional>
+
+#include "driver/base/process_status.h"
 
 namespace neuron::service {
 
@@ -62,6 +65,23 @@ std::string describe_holders(const nd_claims& claims, uint32_t base, uint32_t st
             describe_holder(claim->owner, claim->who);
   }
   return text;
+}
+
+std::vector<int32_t> holders_of(const nd_claims& claims, uint32_t base, uint32_t start,
+                                uint32_t end) {
+  std::vector<int32_t> found;  // one process usually holds many cores in a row
+  for (uint32_t core = start; core <= end && core < ND_CLAIM_CORES; ++core) {
+    const int32_t owner = nd_claims_owner(&claims, base + core);
+    if (owner != 0 && (found.empty() || found.back() != owner)) found.push_back(owner);
+  }
+  return found;
+}
+
+bool one_has_ended(const std::vector<int32_t>& processes) {
+  return std::any_of(processes.begin(), processes.end(), [](int32_t pid) {
+    const std::optional<base::ProcessStatus> status = base::process_status(pid);
+    return !status || status->has_ended();
+  });
 }
 
 }  // namespace neuron::service

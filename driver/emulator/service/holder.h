@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "driver/core/claims.h"
 
@@ -23,6 +24,12 @@ std::string describe_holder(int32_t pid, const nd_holder& who);
 // "core 3 is held by pid 4711 (python3) since 12:01:07", the first few of [start, end]; numbers are
 // relative to `base`. Empty if all are free. The caller holds the lock of the claims.
 std::string describe_holders(const nd_claims& claims, uint32_t base, uint32_t start, uint32_t end);
+// The processes that hold one of them; the same numbers and lock.
+std::vector<int32_t> holders_of(const nd_claims& claims, uint32_t base, uint32_t start,
+                                uint32_t end);
+// Whether one of these processes of this host has ended, so that what it had is being freed. It
+// asks the kernel for each: not under a lock.
+bool one_has_ended(const std::vector<int32_t>& processes);
 
 }  // namespace neuron::service
 

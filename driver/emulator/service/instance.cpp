@@ -94,6 +94,11 @@ int Instance::refuse_after_fork() const {
               profile_.name);
 }
 
+bool Instance::any_core_is_marked() const {
+  return std::any_of(std::begin(claims.core), std::end(claims.core),
+                     [](const nd_claim& core) { return core.owner != 0; });
+}
+
 uint64_t Instance::resident_bytes() {
   uint64_t bytes = arena_.resident_bytes() + own_arena_.resident_bytes() + files_.resident_bytes();
   for (unsigned i = 0; i < profile_.chips; ++i) {

@@ -18,6 +18,7 @@
 #include "driver/emulator/service/client_log.h"
 #include "driver/emulator/service/device.h"
 #include "driver/emulator/service/fault_board.h"
+#include "driver/emulator/service/pod.h"
 #include "driver/emulator/service/stray_pages.h"
 
 namespace neuron::service {
@@ -71,6 +72,10 @@ class Instance {
   // Marks of the cores of all devices; guarded by claims_mutex.
   std::mutex claims_mutex;
   nd_claims claims{};
+  // Needs claims_mutex.
+  bool any_core_is_marked() const;
+
+  Pod& pod() { return pod_; }
 
  private:
   Instance(const profiles::Profile& profile, const MemoryLimits& limits, ChipFactory factory);
@@ -95,6 +100,7 @@ class Instance {
   std::unique_ptr<std::atomic<Device*>[]> running_;
   std::vector<std::unique_ptr<Session>> sessions_;
   StrayPages stray_pages_;
+  Pod pod_;
   uint64_t next_session_ = 1;
   FaultBoard faults_{*this};
 };

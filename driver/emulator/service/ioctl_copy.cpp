@@ -246,7 +246,7 @@ int program_core(Session& session, Request& p) {
   return program_engine(session, p.nc_id, p.dst, p.buffer, p.size, p.offset);
 }
 
-constexpr Call kRows[] = {
+constexpr Call kCopyRows[] = {
     call<mem_copy<neuron_ioctl_mem_copy>>(NEURON_IOCTL_MEM_COPY),
     call<mem_copy<neuron_ioctl_mem_copy64>>(NEURON_IOCTL_MEM_COPY64),
     call<mem_buf_copy<neuron_ioctl_mem_buf_copy>>(NEURON_IOCTL_MEM_BUF_COPY),
@@ -268,6 +268,6 @@ constexpr Call kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const Call> kCopyCalls = kRows;
+constinit const std::span<const Call> kCopyCalls = kCopyRows;
 
 }  // namespace neuron::service

@@ -21,6 +21,10 @@ constexpr auto kWriterLimit = std::chrono::seconds(3);
 constexpr auto kReaderLimit = std::chrono::milliseconds(750);
 constexpr auto kInitialiserLimit = std::chrono::seconds(5);
 constexpr auto kPause = std::chrono::microseconds(50);
+// How long what a process that has ended held may take to become free: a program of its own may
+// have to end.
+constexpr auto kFreeingLimit = std::chrono::seconds(10);
+constexpr auto kFreeingPause = std::chrono::milliseconds(1);
 constexpr uint32_t kSemaphores = 256;
 constexpr uint32_t kEvents = 256;
 
@@ -188,8 +192,27 @@ int mark(Session& session, uint32_t count, uint32_t start, uint32_t end, uint64_
   nd_claim_request request = {base,          count,        start,        std::min(end, cores - 1),
                               session.pid(), session.id(), session.who()};
   request.who.since = now_in_seconds();
-  const std::lock_guard lock(session.instance().claims_mutex);
-  const int error = nd_claims_mark(&session.instance().claims, &request, bitmap, available);
+  const auto deadline = Clock::now() + kFreeingLimit;
+  std::unique_lock lock(session.instance().claims_mutex);
+  int error = 0;
+  // Among processes: elsewhere the owner is a number of the caller's choice.
+  const bool may_wait = session.client().process != 0;
+  // A kernel closes the descriptors of a process before anybody can learn of its end. Here they are
+  // closed a moment later, and a mark of a process that has ended is as good as gone.
+  for (;;) {  // bounded: by `deadline`
+    error = nd_claims_mark(&session.instance().claims, &request, bitmap, available);
+    if (error != -ND_EBUSY || !may_wait || Clock::now() >= deadline) break;
+    const std::vector<int32_t> holders =
+        holders_of(session.instance().claims, base, start, request.end);
+    lock.unlock();
+    const bool will_be_free = one_has_ended(holders);
+    if (will_be_free && session.abandoned()) {
+      return session.give_up("waiting for cores of a process that has ended");
+    }
+    if (will_be_free) base::sleep_for(kFreeingPause);
+    lock.lock();
+    if (!will_be_free) break;
+  }
   if (error == -ND_EBUSY) {
     const std::string holders =
         describe_holders(session.instance().claims, base, start, request.end);
@@ -212,8 +235,11 @@ int mark(Session& session, uint32_t count, uint32_t start, uint32_t end, uint64_
 int unmark(Session& session, const uint64_t* bitmap) {
   Device& device = session.device();
   const std::lock_guard lock(session.instance().claims_mutex);
-  nd_claims_unmark(&session.instance().claims, session.device_index() * device.cores(), bitmap,
+  Instance& instance = session.instance();
+  const bool marked = instance.any_core_is_marked();
+  nd_claims_unmark(&instance.claims, session.device_index() * device.cores(), bitmap,
                    session.pid());
+  if (marked && !instance.any_core_is_marked()) instance.pod().clear_mode();
   return 0;
 }
 
@@ -373,7 +399,7 @@ int datastore_release(Session& session, neuron_ioctl_neuron_ds_info& info) {
   return 0;
 }
 
-constexpr Call kRows[] = {
+constexpr Call kCoreRows[] = {
     call<reset_device>(NEURON_IOCTL_DEVICE_RESET),
     call<device_ready>(NEURON_IOCTL_DEVICE_READY),
     call<device_reset_status>(NEURON_IOCTL_DEVICE_RESET_STATUS),
@@ -408,6 +434,6 @@ constexpr Call kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const Call> kCoreCalls = kRows;
+constinit const std::span<const Call> kCoreCalls = kCoreRows;
 
 }  // namespace neuron::service

@@ -348,8 +348,6 @@ int resource_info(Session& session, neuron_ioctl_resource_mmap_info& info) {
   return 0;
 }
 
-// A host is always on its own: no UltraServer is emulated.
-
 // The size that an argument names must be its own; a second form has the first in its member v1.
 template <typename T>
 int check_size(Session& session, const char* name, const T& argument) {
@@ -374,39 +372,41 @@ constexpr auto has_size_of_control = [](Session& session, const auto& argument) 
   return check_size(session, "POD_CTRL", argument);
 };
 
-int pod_info(Session&, neuron_ioctl_pod_info& info) {
-  info.pod_type = NEURON_POD_TYPE_NONE;
-  info.pod_sz = 0;
-  std::memset(info.pod_id, 0, sizeof(info.pod_id));
-  return 0;
-}
-
-int pod_status(Session&, neuron_ioctl_pod_status& status) {
-  std::memset(status.pod_id, 0, sizeof(status.pod_id));
-  status.state = NEURON_POD_E_STATE_SINGLE_NODE;
-  status.pod_type = NEURON_POD_TYPE_NONE;
-  status.pod_sz = 0;
-  status.node_id = -1;
+int pod_info(Session& session, neuron_ioctl_pod_info& info) {
+  session.instance().pod().info(info);
   return 0;
 }
 
 int pod_status_v2(Session& session, neuron_ioctl_pod_status_v2& status) {
-  pod_status(session, status.v1);
-  status.mode = NEURON_ULTRASERVER_MODE_UNSET;
-  status.modes_supported = 1u << NEURON_ULTRASERVER_MODE_X1;
-  return 0;
+  return session.instance().pod().status(status);
 }
 
-int pod_control(Session&, neuron_ioctl_pod_ctrl& control) {
-  control.state = NEURON_POD_E_STATE_SINGLE_NODE;
-  return 0;
+int pod_status(Session& session, neuron_ioctl_pod_status& status) {
+  neuron_ioctl_pod_status_v2 all = {};
+  const int error = session.instance().pod().status(all);
+  all.v1.sz = status.sz;
+  status = all.v1;
+  return error;
+}
+
+int control_pod(Session& session, neuron_ioctl_pod_ctrl& control, uint32_t mode) {
+  bool marked = false;
+  {
+    const std::lock_guard lock(session.instance().claims_mutex);
+    marked = session.instance().any_core_is_marked();
+  }
+  return session.instance().pod().control(control, mode, marked);
+}
+
+int pod_control(Session& session, neuron_ioctl_pod_ctrl& control) {
+  return control_pod(session, control, NEURON_ULTRASERVER_MODE_UNSET);
 }
 
 int pod_control_v2(Session& session, neuron_ioctl_pod_ctrl_v2& control) {
-  return pod_control(session, control.v1);
+  return control_pod(session, control.v1, control.mode);
 }
 
-constexpr Call kRows[] = {
+constexpr Call kDeviceRows[] = {
     call<device_init>(NEURON_IOCTL_DEVICE_INIT),
     call<device_release>(NEURON_IOCTL_DEVICE_RELEASE),
     call<device_info>(NEURON_IOCTL_DEVICE_INFO),
@@ -439,6 +439,6 @@ constexpr Call kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const Call> kDeviceCalls = kRows;
+constinit const std::span<const Call> kDeviceCalls = kDeviceRows;
 
 }  // namespace neuron::service

@@ -256,10 +256,14 @@ int copy_descriptors(Session& session, uint64_t handle, const void* buffer, uint
       return session.give_up("a copy of descriptors");
     }
     const uint64_t address = descriptors[i].address;
-    if (!nd_chip_is_host(&device.layout(), address) ||
-        (address >= known_begin && address < known_end)) {
+    const uint64_t length = nd_descriptor_length(&descriptors[i]);
+    // The words of a metadata descriptor are no address.
+    if ((descriptors[i].control & NEURON_DESC_META) != 0) continue;
+    if (!nd_chip_is_host(&device.layout(), address) &&
+        !nd_chip_is_host(&device.layout(), address + length - 1)) {
       continue;
     }
+    if (address >= known_begin && address < known_end && length <= known_end - address) continue;
     bool found = false;
     for (unsigned d = 0; d < session.instance().device_count() && !found; ++d) {
       // The opened device first, then the others that this process has open.
@@ -270,7 +274,7 @@ int copy_descriptors(Session& session, uint64_t handle, const void* buffer, uint
         if (!nd_process_find(&owner->processes, session.pid())) continue;
       }
       if (const Pin chunk = owner->memory().pin_address(address);
-          chunk && session.may_use(*chunk)) {
+          chunk && session.may_use(*chunk) && length <= chunk->address + chunk->size - address) {
         known_begin = chunk->address;
         known_end = chunk->address + chunk->size;
         found = true;
@@ -278,9 +282,10 @@ int copy_descriptors(Session& session, uint64_t handle, const void* buffer, uint
     }
     if (!found) {
       return fail(-EINVAL,
-                  "device %u: descriptor %u points to host address 0x%" PRIx64
-                  ", which is no memory of a device that pid %d has open",
-                  index, i, address, session.pid());
+                  "device %u: descriptor %u points to %" PRIu64
+                  " bytes of host memory at 0x%" PRIx64
+                  ", which are no memory of a device that pid %d has open",
+                  index, i, length, address, session.pid());
     }
   }
   if (ring->host) {
@@ -339,7 +344,7 @@ int quiesce_queues(Session& session, neuron_ioctl_dma_quiesce_queues&) {
   return fail(-ENOTTY, "device %u: DMA_QUIESCE_QUEUES no longer exists", session.device_index());
 }
 
-constexpr Call kRows[] = {
+constexpr Call kDmaRows[] = {
     call<ignored<neuron_ioctl_dma_eng_init>>(NEURON_IOCTL_DMA_ENG_INIT),
     call<ignored<neuron_ioctl_dma_queue_release>>(NEURON_IOCTL_DMA_QUEUE_RELEASE),
     call<engine_set_state, names_an_engine>(NEURON_IOCTL_DMA_ENG_SET_STATE),
@@ -359,6 +364,6 @@ constexpr Call kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const Call> kDmaCalls = kRows;
+constinit const std::span<const Call> kDmaCalls = kDmaRows;
 
 }  // namespace neuron::service

@@ -209,7 +209,7 @@ int scrub_wait(Session& session, neuron_ioctl_hbm_scrub_wait& scrub) {
   return 0;
 }
 
-constexpr Call kRows[] = {
+constexpr Call kMemoryRows[] = {
     call<mem_alloc>(NEURON_IOCTL_MEM_ALLOC),
     call<mem_alloc_v2>(NEURON_IOCTL_MEM_ALLOC_V2),
     call<mem_alloc_typed<neuron_ioctl_mem_alloc_v2_mem_type>>(NEURON_IOCTL_MEM_ALLOC_V2MT),
@@ -227,6 +227,6 @@ constexpr Call kRows[] = {
 
 }  // namespace
 
-constinit const std::span<const Call> kMemoryCalls = kRows;
+constinit const std::span<const Call> kMemoryCalls = kMemoryRows;
 
 }  // namespace neuron::service

@@ -13,21 +13,10 @@
 #include "driver/core/descriptor.h"
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/hbm.h"
-#include "driver/emulator/service/calls.h"
 #include "driver/emulator/service/error.h"
 #include "hw/control.h"
 
 namespace neuron::service {
-
-const Call* find_call(uint32_t request) {
-  for (const std::span<const Call> calls :
-       {kCopyCalls, kMemoryCalls, kDmaCalls, kCoreCalls, kDeviceCalls}) {
-    for (const Call& call : calls) {
-      if (call.request == request) return &call;
-    }
-  }
-  return nullptr;
-}
 
 Session::Session(Instance& instance, Device& device, uint64_t id, const Client& client,
                  bool restricted, const nd_holder& who)
@@ -49,47 +38,6 @@ int Session::check_present() const {
       "device %u: the chip was gone since it was opened and has lost what it held; close it "
       "and initialise again",
       device_.index());
-}
-
-int Session::ioctl(unsigned long request, void* argument) {
-  if (!instance_.is_usable()) return instance_.refuse_after_fork();
-  const nd_ioctl* call = nullptr;
-  if (nd_ioctl_find(request, &call) != 0) {
-    if (call) {
-      return fail(-EINVAL, "device %u: call 0x%lx has an argument of %lu bytes; %s is 0x%x",
-                  device_.index(), request, static_cast<unsigned long>(_IOC_SIZE(request)),
-                  call->name, call->request);
-    }
-    return fail(-EINVAL, "device %u: there is no call 0x%lx", device_.index(), request);
-  }
-  if (restricted_ && call->access != ND_ACCESS_ANY) {
-    return fail(-EINVAL,
-                "device %u: %s needs a descriptor opened O_RDWR, this one was opened O_WRONLY",
-                device_.index(), call->name);
-  }
-  if (call->argument_size && !argument) {
-    return fail(-EFAULT, "device %u: %s needs an argument of %u bytes, found a null pointer",
-                device_.index(), call->name, call->argument_size);
-  }
-  // Marks of cores concern all devices of the host: they are answered without this one.
-  if (!restricted_) {
-    if (int error = check_present()) return error;
-  }
-  const Call* served = find_call(call->request);
-  if (!served) {
-    return fail(-EOPNOTSUPP, "device %u: an emulated chip does not serve %s", device_.index(),
-                call->name);
-  }
-  const base::Abandonment client(abandoned_);
-  try {
-    if (served->check) {
-      if (int error = served->check(*this, argument)) return error;
-    }
-    return served->carry_out(*this, argument);
-  } catch (const std::bad_alloc&) {
-    return fail(-ENOMEM, "device %u: the process is out of memory in %s", device_.index(),
-                call->name);
-  }
 }
 
 int Session::check_core(uint32_t core) const {
@@ -384,7 +332,9 @@ void Session::release() {
   }
   const std::lock_guard lock(instance_.claims_mutex);
   // As in the public driver, closing a restricted descriptor gives up all marks of the process.
+  const bool marked = instance_.any_core_is_marked();
   nd_claims_release(&instance_.claims, pid(), restricted_ ? 0 : id_);
+  if (marked && !instance_.any_core_is_marked()) instance_.pod().clear_mode();
 }
 
 }  // namespace neuron::service

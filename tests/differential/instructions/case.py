@@ -116,9 +116,11 @@ class Case:
 
     # Operands
 
-    def _grow(self, size):
-        """`size` bytes in each partition, behind some that belong to nobody."""
+    def _grow(self, size, element):
+        """`size` bytes in each partition, behind some that belong to nobody, for elements of `element` bytes."""
         self._bytes(4 * self.choose.randint(0, 4))
+        if self.before.shape[1] % element:  # Only of 8 bytes: all bytes come by fours
+            self._bytes(element - self.before.shape[1] % element)
         first = self.before.shape[1]
         self._bytes((size + 3) // 4 * 4)
         return first
@@ -172,7 +174,7 @@ class Case:
             sizes = [sizes] if dense else self.shape_of(sizes)
         size = FORMATS[dtype].size
         steps, first, extent = self._layout(list(sizes), written, dense)
-        low = self._grow(extent * size + padding)
+        low = self._grow(extent * size + padding, size)
         home = low + first * size
         span = (low, (extent * size + 3) // 4 * 4)
         base = home

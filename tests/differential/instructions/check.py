@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np  # noqa: E402  the path comes first
 
+import integer64_cases  # noqa: E402
 import memory_cases  # noqa: E402
 import pool_cases  # noqa: E402
 import scalar_cases  # noqa: E402
@@ -28,7 +29,7 @@ from program import GENERATIONS, Program, Refused, packed  # noqa: E402
 
 # Of NaN and what is too large; cases have both on purpose.
 np.seterr(all="ignore")
-GROUPS = (vector_cases, scalar_cases, pool_cases, tensor_cases, memory_cases)
+GROUPS = (vector_cases, scalar_cases, pool_cases, tensor_cases, memory_cases, integer64_cases)
 
 
 def instructions(generation):

@@ -98,8 +98,9 @@ FORMATS = {f.name: f for f in [
     Single("f32"), Single("tf32"), Float("bf16", 2, 8, 7, 127), Float("f16", 2, 5, 10, 15),
     Float("f8e3", 1, 3, 4, 3), Float("f8e4", 1, 4, 3, 7), Float("f8e5", 1, 5, 2, 15),
     Float("f8e4fn", 1, 4, 3, 7, infinite=False),
-    *(Integer(name) for name in ("i8", "u8", "i16", "u16", "i32", "u32"))]}
-INTEGERS = [name for name, f in FORMATS.items() if not f.floating]
+    *(Integer(name) for name in ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"))]}
+# What every generation has, on all engines; those of 64 bits came with the third, on GpSimd.
+INTEGERS = [name for name, f in FORMATS.items() if not f.floating and f.size <= 4]
 # What every generation has; f8e4fn came with the fourth.
 FLOATS = ["f32", "bf16", "f16", "f8e3", "f8e4", "f8e5"]
 # The codes of an element of the block-scaled types, from its lowest bits on: their format and number of bits.

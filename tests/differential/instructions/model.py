@@ -28,11 +28,15 @@ def _least(a, b):
     return np.minimum(a, b)
 
 
-# Operations of two numbers. NaN goes through maximum and minimum as through NumPy's.
+# Operations of two numbers. NaN goes through maximum and minimum as through NumPy's; mod has the sign of the divisor, as
+# nki.language.mod says, which is NumPy's.
 ALU = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "mod": np.mod,
+    "average": lambda a, b: (a + b) / 2,
     "max": _greatest,
     "min": _least,
     "abs_max": lambda a, b: _greatest(np.abs(a), np.abs(b)),

@@ -6,10 +6,10 @@ import model
 from formats import FORMATS, INTEGERS
 
 
-def _pattern(c, n):
+def affine_pattern(c, n, largest=9):
     """Sizes and steps that give n numbers, outermost first, as text and as a list."""
     sizes = c.shape_of(n)
-    steps = [c.choose.randint(-9, 9) for _ in sizes]
+    steps = [c.choose.randint(-largest, min(largest, (1 << 31) - 1)) for _ in sizes]
     pattern = list(zip(sizes, steps))
     # p0 is innermost.
     text = ", ".join(f"p{d}={size}:{step}" for d, (size, step) in enumerate(reversed(pattern)))
@@ -18,7 +18,7 @@ def _pattern(c, n):
 
 def iota(c):
     parts, n = c.parts(), c.count()
-    text, pattern = _pattern(c, n)
+    text, pattern = affine_pattern(c, n)
     dtype = c.one("i32", "i32", "f32", "u32", "i16", "bf16", "u8")
     channel = c.choose.randint(-3, 3)
     offset = c.choose.randint(-50, 50)
@@ -41,7 +41,7 @@ def iota(c):
 
 def affine_select(c):
     parts, n = c.parts(), c.count()
-    text, pattern = _pattern(c, n)
+    text, pattern = affine_pattern(c, n)
     channel, offset = c.choose.randint(-3, 3), c.choose.randint(-30, 30)
     op = c.choose.choice(model.COMPARISONS)
     dtype = c.float_type()

@@ -17,17 +17,22 @@ DEVICES = {"trn1": "trn1.2xlarge", "trn2": "trn2.3xlarge", "trn3": "trn3pd98.3xl
 GENERATIONS = {"trn1": 2, "trn2": 3, "trn3": 4}
 ROOM = 160 * 1024  # Bytes of a partition for the cases of a program; trn1 has 192 KiB
 ROW = 262144
+LONGEST = 8  # Bytes of an element, at a multiple of which each case begins
 
 
 class Refused(RuntimeError):
     """The assembler or the device did not accept a program."""
 
 
+def _width(case):
+    return (case.before.shape[1] + LONGEST - 1) // LONGEST * LONGEST
+
+
 def packed(cases):
     """Lists of cases that fit into one program."""
     group, used = [], 0
     for case in cases:
-        width = case.before.shape[1]
+        width = _width(case)
         if group and used + width > ROOM:
             yield group
             group, used = [], 0
@@ -52,7 +57,7 @@ class Program:
         self.places, at = [], 0
         for case in cases:
             self.places.append(at)
-            at += case.before.shape[1]
+            at += _width(case)
         self.width = at
 
     def text(self):
@@ -94,7 +99,8 @@ class Program:
         source, neff = Path(folder) / "cases.s", Path(folder) / "cases.neff"
         source.write_text(self.text(), encoding="utf-8")
         self._call("neuron-as", source, "-o", neff)
-        np.save(Path(folder) / "before.npy", np.concatenate([c.before for c in self.cases], axis=1))
+        before = [np.pad(c.before, ((0, 0), (0, _width(c) - c.before.shape[1]))) for c in self.cases]
+        np.save(Path(folder) / "before.npy", np.concatenate(before, axis=1))
         self._call("neuron-run", neff, "--input", f"before={folder}/before.npy", "--output", f"after={folder}/after.npy")
         after = np.load(Path(folder) / "after.npy").view(np.uint8)
         return [after[:, at:at + c.before.shape[1]] for at, c in zip(self.places, self.cases)]

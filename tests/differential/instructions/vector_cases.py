@@ -19,6 +19,11 @@ def _signed_zero(*ops):
     return not any(op in MAGNITUDES or op == "relu" for op in ops)
 
 
+def _quotient_by_zero(ops, op, reverse, value):
+    """Where the sign of an infinity is that of a zero of which nobody says the sign."""
+    return (value == 0) & (op == "div" and reverse and not _signed_zero(*ops))
+
+
 def _integer_sources(c, parts, n, op):
     """Codes of two int32 operands whose result is an int32, beyond what fp32 holds exactly."""
     r = c.numbers
@@ -36,14 +41,15 @@ def tensor_tensor(c):
     psum = engine == "DVE"
     if engine == "Pool" and c.chance(0.4):
         # 32-bit integers are exact on GpSimd: on all others they go through fp32.
-        op = c.one("add", "sub", "mul", "max", "min")
+        op = c.one("add", "sub", "mul", "max", "min", "mod")
         x, y = _integer_sources(c, parts, n, op)
         f = FORMATS["i32"]
         a, b = (c.tile(parts, n, "i32", f.codes_of(v)) for v in (x, y))
         dst = c.output(parts, n, "i32")
         c.run(engine, f"tensor_tensor {dst} = {a}, {b}, op={op}")
         x, y = f.integers(c.raw(a)), f.integers(c.raw(b))
-        return c.expect_codes(dst, f.codes_of(model.ALU[op](x, y)))
+        with np.errstate(divide="ignore"):
+            return c.expect_codes(dst, f.codes_of(model.ALU[op](x, y)))
     types = [c.any_type() for _ in range(3)]
     if engine == "Pool":
         types = [t if t not in ("i32", "u32") else "f32" for t in types]
@@ -72,15 +78,17 @@ def tensor_scalar(c):
     engine = c.one("DVE", "DVE", "Pool", *(["Activation"] if c.generation >= 3 else []))
     if c.chance(0.2) and engine != "Activation":
         return _tensor_scalar_bits(c, engine, parts, n)
-    if engine == "Activation":
+    if engine == "Activation" and (c.generation == 3 or c.chance(0.3)):
         return _tensor_scalar_on_scalar(c, parts, n)
-    psum = engine == "DVE"
+    psum = engine != "Pool"
     types = [t if t not in ("i32", "u32") else "bf16" for t in (c.any_type(), c.any_type())]
     a = c.source(parts, n, types[0], space=_space(c, psum))
     dst = c.output(parts, n, types[1], space=_space(c, psum))
     ops = [c.choose.choice(ARITHMETIC + tuple(model.UNARY))]
     if c.chance(0.6):
         ops.append(c.choose.choice(ARITHMETIC + tuple(model.UNARY)))
+        if engine == "Activation" and ops[0] == "mul" and ops[1] in ("add", "sub"):
+            ops[1] = "max"  # Such a pair may be rounded once: _tensor_scalar_on_scalar has it
     keys, value = [], c.floats(a)
     undefined = np.zeros((parts, n), bool)
     for i, op in enumerate(ops):
@@ -95,6 +103,7 @@ def tensor_scalar(c):
         reverse = c.chance(0.4)
         if reverse:
             keys.append(f"rev{i}")
+        undefined |= _quotient_by_zero(ops[:i], op, reverse, value)
         value = model.alu(op, value, number, reverse)
     c.run(engine, f"tensor_scalar {dst} = {a}, {', '.join(keys)}")
     c.expect(dst, value, _signed_zero(*ops), undefined)
@@ -156,7 +165,8 @@ def scalar_tensor_tensor(c):
     c.run("DVE", f"scalar_tensor_tensor {dst} = {a}, {b}, op0={ops[0]}, s0={text}{', rev0' * reverses[0]}, "
                  f"op1={ops[1]}{', rev1' * reverses[1]}")
     value = model.alu(ops[0], c.floats(a), number, reverses[0])
-    c.expect(dst, model.alu(ops[1], value, c.floats(b), reverses[1]), _signed_zero(*ops))
+    undefined = _quotient_by_zero(ops[:1], ops[1], reverses[1], value)
+    c.expect(dst, model.alu(ops[1], value, c.floats(b), reverses[1]), _signed_zero(*ops), undefined)
 
 
 def tensor_scalar_reduce(c):
@@ -171,8 +181,12 @@ def tensor_scalar_reduce(c):
         start = dst.start
         op = c.one("add", "sub", "max", "min") if whole else c.one("add", "sub", "mul")
         text, number = c.scalar(parts, "whole" if whole else "tame")
-        c.run("DVE", f"tensor_scalar_reduce {dst} = {a}, op0={op}, s0={text}, reduce={reduce}, "
-                     f"{'reduce' if i else 'reset_reduce'}")
+        command, loaded = "reduce" if i else "reset_reduce", ""
+        if i == 0 and c.chance(0.4):
+            more, first = c.scalar(parts, "whole" if whole else "tame")
+            command, loaded = "load_reduce", f"s1={more}, "
+            terms.append(np.broadcast_to(first, (parts, 1)))
+        c.run("DVE", f"tensor_scalar_reduce {dst} = {a}, op0={op}, s0={text}, {loaded}reduce={reduce}, {command}")
         value = model.alu(op, c.floats(a), number)
         terms.append(value)
         c.expect(dst, value, zero_sign=_signed_zero(op))
@@ -547,13 +561,19 @@ def exponential(c):
     a = c.source(parts, n, c.float_type(), "tame", space=_space(c))
     dst = c.output(parts, n, "f32")
     text, number = c.scalar(parts, "tame")
-    reduce = c.chance(0.5)
-    c.run("DVE", f"exponential {dst} = {a}, s0={text}{', reduce=add, reset_reduce' * reduce}")
+    reduce, terms = c.one("", "", "reset_reduce", "load_reduce"), []
+    keys = f", reduce=add, {reduce}" if reduce else ""
+    if reduce == "load_reduce":
+        more, first = c.scalar(parts, "tame")
+        keys = f", s1={more}{keys}"
+        terms = [np.broadcast_to(first, (parts, 1))]
+    c.run("DVE", f"exponential {dst} = {a}, s0={text}{keys}")
     value = np.exp(model.alu("sub", c.floats(a), number).astype(np.float64))
     c.expect_near(dst, value, 4 * model.UNIT * value, "2 units of fp32 (exp: 1.0, driver/emulator/numerics/README.md)")
     if reduce:
         more = 4 * model.UNIT * value.sum(axis=1)
-        _read_accumulator(c, "DVE", parts, dst.start, "add", value, False, "f32", more)
+        terms = np.concatenate([*terms, value], axis=1)
+        _read_accumulator(c, "DVE", parts, dst.start, "add", terms, False, "f32", more)
 
 
 CASES = {2: [tensor_tensor, tensor_scalar, scalar_tensor_tensor, tensor_scalar_reduce, tensor_scalar_cumulative,

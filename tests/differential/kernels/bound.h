@@ -46,6 +46,13 @@ inline double bound_ps(const Work& work, unsigned generation) {
                           work.scalar / rates.scalar, work.bytes / rates.bytes});
 }
 
+// A chip on which a kernel gives the bits that it gives on trn1, in a time of its own.
+struct LaterChip {
+  unsigned generation;
+  uint64_t device_ps;
+  double least;  // As expect_share_of_bound() has it
+};
+
 // The model time is not below the bound, and not further above it than `least` says.
 inline void expect_share_of_bound(const Outcome& outcome, const Work& work, unsigned generation,
                                   double least) {

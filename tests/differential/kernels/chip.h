@@ -5,6 +5,8 @@
 #ifndef TESTS_DIFFERENTIAL_KERNELS_CHIP_H
 #define TESTS_DIFFERENTIAL_KERNELS_CHIP_H
 
+#include <string>
+
 #include "tests/differential/device_model.h"
 #include "tests/support/setting.h"
 
@@ -12,9 +14,11 @@ namespace neuron::differential {
 
 class Chip {
  public:
-  Chip(unsigned generation, bool strict)
+  // `cores`: physical ones of a logical core; generation 2 has one.
+  Chip(unsigned generation, bool strict, unsigned cores = 1)
       : emulator_("NEURON_EMULATOR", profile_of(generation)),
-        cores_("NEURON_LOGICAL_NC_CONFIG", generation > 2 ? "1" : nullptr),
+        cores_("NEURON_LOGICAL_NC_CONFIG",
+               generation > 2 ? std::to_string(cores).c_str() : nullptr),
         strict_("NEURON_EMULATOR_STRICT", strict ? "1" : "0"),
         ready_(succeeded(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), "nrt_init")) {}
   ~Chip() { nrt_close(); }

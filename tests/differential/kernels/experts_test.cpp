@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 constexpr double kSiluError = 2 * 2.9 * kUnit32;
 constexpr double kSiluSlope = 1.1;  // Greatest slope of silu
 
-struct Inputs {
+struct ExpertInputs {
   std::vector<float> x, gate_up, down, affinities;
   std::vector<uint32_t> tokens, experts;
   std::vector<std::vector<size_t>> experts_of;  // Of each token
@@ -22,8 +22,8 @@ struct Inputs {
 
 // Each token has `chosen` experts; places are sorted by expert, and each expert's last block is
 // padded. Expert 1 gets no tokens. Blocks that are left are padding of expert 0.
-Inputs inputs_of(uint8_t dtype, const MoeShape& shape, size_t chosen) {
-  Inputs in;
+ExpertInputs inputs_of(uint8_t dtype, const MoeShape& shape, size_t chosen) {
+  ExpertInputs in;
   in.x = random_values(dtype, 131, shape.tokens * shape.inputs, 2);
   in.gate_up = random_values(dtype, 132, shape.experts * shape.inputs * 2 * shape.hidden, 0.25F);
   in.down = random_values(dtype, 133, shape.experts * shape.hidden * shape.inputs, 0.25F);
@@ -78,7 +78,7 @@ Bounded unit_of(const Bounded& gate, const Bounded& up, uint8_t dtype) {
 }
 
 // One token: a product of PE for each of its experts, its affinity, and the sum of the experts.
-std::vector<Bounded> token_row(const Inputs& in, const MoeShape& shape, size_t token,
+std::vector<Bounded> token_row(const ExpertInputs& in, const MoeShape& shape, size_t token,
                                uint8_t dtype) {
   const auto [tokens, inputs, hidden, experts, blocks] = shape;
   std::vector<Bounded> y(inputs);
@@ -114,7 +114,7 @@ std::vector<Bounded> token_row(const Inputs& in, const MoeShape& shape, size_t t
 
 Outcome check_moe(uint8_t dtype, const MoeShape& shape, size_t chosen, bool constants,
                   unsigned generation, const Golden& golden) {
-  const Inputs in = inputs_of(dtype, shape, chosen);
+  const ExpertInputs in = inputs_of(dtype, shape, chosen);
   const kernels::MoeWeights weights{bytes_of(dtype, in.gate_up), bytes_of(dtype, in.down)};
   Values inputs = {{"x", bytes_of(dtype, in.x)},
                    {"affinities", bytes_of(kF32, in.affinities)},
@@ -151,12 +151,23 @@ TEST(Moe, OnTrn2WithWeightsInTheFileDropsNoToken) {
       outcome, {.products = 2 * 512 * weights, .bytes = 2 * (5 * weights + 2.0 * 512 * 512)}, 3,
       0.15);
 }
+TEST(Moe, OnTrn3GivesTheBitsOfTrn2) {
+  const MoeShape shape{512, 512, 512, 6, 12};
+  const Outcome outcome = check_moe(kBf16, shape, 2, true, 4, {0x317eee0a6d2edcb2u, 110902184});
+  const double weights = 3.0 * 512 * 512;
+  expect_share_of_bound(
+      outcome, {.products = 2 * 512 * weights, .bytes = 2 * (5 * weights + 2.0 * 512 * 512)}, 4,
+      0.16);
+}
+TEST(Moe, OnTrn2FetchesTheWeightsOfEachBlocksExpert) {
+  check_moe(kF32, {200, 128, 256, 4, 6}, 2, false, 3, {0xe6fe6529fb0bf6cau, 49081756});
+}
 TEST(Moe, OfAnExpertThatDoesNotExistIsAFault) {
   const MoeShape shape{128, 128, 128, 2, 1};
   const Chip chip(2, true);
   DeviceModel model(kernels::moe("moe", kF32, shape), chip.ready());
   ASSERT_TRUE(model.usable());
-  const Inputs in = inputs_of(kF32, {128, 128, 128, 2, 2}, 1);
+  const ExpertInputs in = inputs_of(kF32, {128, 128, 128, 2, 2}, 1);
   model.write("x", in.x);
   model.write("gate_up", in.gate_up);
   model.write("down", in.down);

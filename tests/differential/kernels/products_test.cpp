@@ -81,7 +81,7 @@ void expect_rows(const Outcome& outcome, const std::vector<double>& a, const std
   }
 }
 
-double products_of(const MatmulShape& shape) {
+double products_of_matmul(const MatmulShape& shape) {
   return static_cast<double>(shape.m) * static_cast<double>(shape.k) * static_cast<double>(shape.n);
 }
 
@@ -111,8 +111,8 @@ TEST(MxMatmul, OfE4M3OnTrn3IsTheProductOfTheQuantisedMatrices) {
   const Outcome outcome =
       check_mx(shape, NEURON_DTYPE_F8E4FNX4, kE4M3, {0x6b83294baa3f5c10u, 27190725});
   const double bytes = 2.0 * static_cast<double>(shape.k * (shape.m + shape.n) + shape.m * shape.n);
-  expect_share_of_bound(outcome, {.products = products_of(shape), .speed = 4, .bytes = bytes}, 4,
-                        0.5);
+  expect_share_of_bound(
+      outcome, {.products = products_of_matmul(shape), .speed = 4, .bytes = bytes}, 4, 0.5);
 }
 TEST(MxMatmul, OfE5M2OnTrn3IsTheProductOfTheQuantisedMatrices) {
   check_mx({128, 512, 512}, NEURON_DTYPE_F8E5X4, kE5M2, {0x28521493730e9d65u, 8240940});
@@ -182,7 +182,8 @@ TEST(SparseMatmul, OfFourInSixteenOnTrn2IsTheProductOfTheDenseMatrix) {
   const Outcome outcome = check_sparse(shape, 4, 16, 3, {0x34718caeec76d182u, 26097753});
   const double weights = 512 * 512 * 2.5, bytes = weights + 2 * 1024 * (2048.0 + 512);
   expect_share_of_bound(
-      outcome, {.products = products_of({512, 2048, 1024}), .speed = 4, .bytes = bytes}, 3, 0.45);
+      outcome, {.products = products_of_matmul({512, 2048, 1024}), .speed = 4, .bytes = bytes}, 3,
+      0.45);
 }
 TEST(SparseMatmul, OfEveryRatioOnTrn2IsTheProductOfTheDenseMatrix) {
   check_sparse({128, 384, 512, NEURON_SPARSE_4_OF_12}, 4, 12, 3, {0xeefa0595dcf23c73u, 8101159});

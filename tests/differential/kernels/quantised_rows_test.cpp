@@ -139,8 +139,9 @@ Outcome check_router(uint8_t dtype, const kernels::RouterShape& shape, unsigned 
   const auto x_t = random_values(dtype, 113, shape.inputs * shape.tokens);
   const auto w = random_values(dtype, 114, shape.inputs * shape.experts, 0.5F);
   const Outcome outcome = outcome_of(
-      kernels::router_top_k("router_top_k", dtype, shape), generation,
-      {{"x_t", bytes_of(dtype, x_t)}, {"w", bytes_of(dtype, w)}}, {"weights", "experts"});
+      kernels::router_top_k("router_top_k", dtype, shape, static_cast<uint8_t>(generation)),
+      generation, {{"x_t", bytes_of(dtype, x_t)}, {"w", bytes_of(dtype, w)}},
+      {"weights", "experts"});
   if (outcome.outputs.empty()) return outcome;
   const std::vector<float> weights = outcome.floats_of("weights", kF32);
   std::vector<uint32_t> experts(weights.size());
@@ -161,6 +162,18 @@ TEST(RouterTopK, OnTrn1ChoosesTheExpertsOfTheGreatestLogits) {
   expect_share_of_bound(
       outcome, {.products = 1024.0 * 1024 * 128, .vector = 2.0 * 1024 * 128, .bytes = bytes}, 2,
       0.12);
+}
+TEST(RouterTopK, OnTrn2AndTrn3GivesTheSameBits) {
+  const kernels::RouterShape shape{1024, 1024, 128, 8};
+  const double bytes = 2.0 * 1024 * (1024 + 128) + 8.0 * 1024 * 8;
+  for (const LaterChip& chip : {LaterChip{3, 41436695, 0.12}, LaterChip{4, 40863780, 0.085}}) {
+    SCOPED_TRACE("generation " + std::to_string(chip.generation));
+    const Outcome outcome =
+        check_router(kBf16, shape, chip.generation, {0xfbea4a82c3578e1eu, chip.device_ps});
+    expect_share_of_bound(
+        outcome, {.products = 1024.0 * 1024 * 128, .vector = 2.0 * 1024 * 128, .bytes = bytes},
+        chip.generation, chip.least);
+  }
 }
 TEST(RouterTopK, OfManyExpertsInEightsGivesTheSoftmaxOverAllOfThem) {
   check_router(kF32, {300, 256, 200, 19, false}, 2, {0xea6e386f7d6cb8b8u, 18982016});

@@ -13,8 +13,8 @@ using ::testing::HasSubstr;
 
 constexpr size_t kChunk = 128;
 
-struct Inputs {
-  Inputs(uint8_t dtype, const SsdShape& s)
+struct SsdInputs {
+  SsdInputs(uint8_t dtype, const SsdShape& s)
       : x(random_values(dtype, 141, s.batch * s.heads * s.sequence * s.head_size, 2)),
         delta(Numbers(142).take(s.batch * s.heads * s.sequence, 0.2F)),
         a(Numbers(143).take(s.heads)),
@@ -41,7 +41,7 @@ struct Inputs {
 // rounds the state), delta x, and what is stored in the kernel's type: u, the weights and the
 // carried c and state. Then PE adds. All shares are off relatively, so y is by the sum of their
 // magnitudes.
-std::vector<Bounded> head_of(const Inputs& in, const SsdShape& s, size_t batch, size_t head,
+std::vector<Bounded> head_of(const SsdInputs& in, const SsdShape& s, size_t batch, size_t head,
                              bool narrow) {
   const auto [batches, heads, sequence, size, states] = s;
   const float* x = in.x.data() + (batch * heads + head) * sequence * size;
@@ -82,9 +82,12 @@ std::vector<Bounded> head_of(const Inputs& in, const SsdShape& s, size_t batch, 
   return y;
 }
 
-Outcome check_ssd(uint8_t dtype, const SsdShape& shape, const Golden& golden) {
-  const Inputs in(dtype, shape);
-  const Outcome outcome = outcome_of(kernels::ssd("ssd", dtype, shape), 2, in.bytes(dtype), {"y"});
+Outcome check_ssd(uint8_t dtype, const SsdShape& shape, const Golden& golden,
+                  unsigned generation = 2) {
+  const SsdInputs in(dtype, shape);
+  const Outcome outcome =
+      outcome_of(kernels::ssd("ssd", dtype, shape, static_cast<uint8_t>(generation)), generation,
+                 in.bytes(dtype), {"y"});
   if (outcome.outputs.empty()) return outcome;
   const std::vector<float> got = outcome.floats_of("y", dtype);
   const auto part = static_cast<ptrdiff_t>(shape.sequence * shape.head_size);
@@ -109,6 +112,19 @@ TEST(Ssd, OfBf16OnTrn1IsTheRecurrenceOfItsStates) {
       outcome,
       {.products = products, .scalar = places * heads * 128 / 128 * 128 / 2, .bytes = bytes}, 2,
       0.08);
+}
+TEST(Ssd, OnTrn2AndTrn3GivesTheSameBits) {
+  const SsdShape shape{1, 8, 512, 128, 128};
+  const double places = 512, heads = 8, products = places * 128 * 128 * (1 + 3 * heads);
+  const double bytes = 2 * places * (2 * heads * 128 + 2 * 128) + 4 * places * heads;
+  for (const LaterChip& chip : {LaterChip{3, 75265639, 0.065}, LaterChip{4, 70192733, 0.065}}) {
+    SCOPED_TRACE("generation " + std::to_string(chip.generation));
+    const Outcome outcome =
+        check_ssd(kBf16, shape, {0x9a73022cff46b54cu, chip.device_ps}, chip.generation);
+    expect_share_of_bound(outcome,
+                          {.products = products, .scalar = places * heads * 64, .bytes = bytes},
+                          chip.generation, chip.least);
+  }
 }
 TEST(Ssd, OfF32StartsEverySequenceAnew) {
   check_ssd(kF32, {2, 3, 384, 64, 16}, {0x3d84cb410bf9875eu, 41511081});

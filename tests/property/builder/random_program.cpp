@@ -10,25 +10,36 @@ using builder::Engine;
 using Kind = Statement::Kind;
 
 constexpr uint32_t kMask = 0xFFFF;
+constexpr uint32_t kFactors = 3;            // The bits of a word that products have
+constexpr uint32_t kPlaces = kColumns - 1;  // That gathers have as places of a row
+constexpr uint32_t kFetched = 511;          // As rows of a buffer
+static_assert(kFetched < kBlocks * kRows);
+constexpr uint32_t kExact = 1 << 24;  // All integers up to it are numbers of f32
 // Only what happens once writes it.
 constexpr uint32_t kResident = kTiles - 1;
 
 class Maker {
  public:
-  Maker(uint32_t seed, uint32_t operations) : random_(seed), left_(operations) {
+  Maker(uint32_t seed, uint32_t operations, uint32_t functions)
+      : random_(seed), left_(operations), wanted_functions_(functions) {
     for (uint32_t i = 0; i < kNumbers; ++i) program_.most[i] = 1 + below(4);
     for (uint32_t& word : program_.table) word = below(6);
   }
 
   RandomProgram make() {
-    for (uint32_t f = 0; f < kFunctions; ++f) {
+    for (uint32_t f = 0; f < wanted_functions_; ++f) {
       in_function_ = true;
       prepares_ = true;
       functions_ = f;
-      program_.functions.push_back(body(20 + below(20), 0));
+      calls_inside_ = 0;
+      program_.functions.push_back(body(has_many() ? 1 + below(4) : 20 + below(20), 0));
+      if (has_many()) program_.functions.back().push_back(prepared_load());
+      calls_.push_back(calls_inside_);
     }
     in_function_ = false;
-    functions_ = kFunctions;
+    functions_ = wanted_functions_;
+    constexpr uint32_t kLeastOfMain = 200;  // So that all are called
+    if (has_many()) left_ = std::max(left_, kLeastOfMain);
     prepares_ = true;
     for (uint32_t i = 0; i < kNumbers; ++i) {
       Statement set;
@@ -100,17 +111,74 @@ class Maker {
     return other == tile ? kTiles - 1 : other;
   }
 
-  // A core has rings for fourteen queue sets, each function counted for itself.
+  bool has_many() const { return wanted_functions_ > kFunctions; }
+
+  // A core has fourteen queues: for the queue sets, and for each function. Only if these are too
+  // few, functions share some, and then several engines may start their transfers.
   Engine transfer_engine() {
-    constexpr Engine kOwners[] = {Engine::kSp, Engine::kActivation};
-    return in_function_ ? Engine::kSp : kOwners[below(2)];
+    constexpr Engine kOwners[] = {Engine::kSp, Engine::kActivation, Engine::kPool};
+    if (!in_function_) return kOwners[below(2)];
+    return has_many() ? kOwners[below(3)] : Engine::kSp;
+  }
+
+  // Engines keep few loops around each other, those around calls included.
+  bool add_call(std::vector<Statement>& list, uint32_t depth) {
+    constexpr uint32_t kMostCalls = 2;
+    if (functions_ == 0) return false;
+    const uint32_t called = below(functions_);
+    if (has_many()) {
+      const uint32_t calls = 1 + calls_[called];
+      if (depth > 1 || calls > kMostCalls) return false;
+      calls_inside_ = std::max(calls_inside_, calls);
+    }
+    list.emplace_back();
+    list.back().kind = Kind::kCall;
+    list.back().value = called;
+    --left_;
+    return true;
   }
 
   Statement operation() {
     Statement s;
     const uint32_t to = below(kTiles - 1);
     const bool prepared = prepares_ && !one_of(5);
-    switch (below(12)) {
+    switch (below(18)) {
+      case 12:
+      case 13:
+        s.kind = Kind::kProduct;
+        s.to.which = below(kBanks);
+        s.value = below(2);
+        s.op = below(2) ? NEURON_DTYPE_BF16 : NEURON_DTYPE_F32;
+        s.a = window(below(kTiles));
+        s.b = window(below(kTiles));
+        break;
+      case 14:
+        s.kind = Kind::kEvict;
+        s.engine = one_of(2) ? Engine::kDve : Engine::kActivation;
+        s.to = window(to);
+        s.a.which = below(kBanks);
+        break;
+      case 15: {
+        constexpr uint8_t kOps[] = {NEURON_ALU_MAX, NEURON_ALU_MIN, NEURON_ALU_XOR, NEURON_ALU_OR,
+                                    NEURON_ALU_AND};
+        s.kind = one_of(3) ? Kind::kReduceRows : Kind::kReduce;
+        s.op = kOps[below(5)];
+        s.to = window(to);
+        s.a = window(other_than(to));
+        break;
+      }
+      case 16:
+        s.kind = Kind::kGather;
+        s.to = window(to);
+        s.a.which = other_than(to);
+        s.b = window(other_than(to));
+        break;
+      case 17:
+        s.kind = Kind::kFetch;
+        s.to = window(to);
+        s.a.which = below(kBuffers);
+        s.b = window(below(kTiles));
+        break;
       case 0:
         s.kind = Kind::kFill;
         s.engine = one_of(2) ? Engine::kDve : Engine::kPool;
@@ -154,6 +222,16 @@ class Maker {
       default:
         number_operation(s);
     }
+    return s;
+  }
+
+  // So that each of many functions has a ring.
+  Statement prepared_load() {
+    Statement s;
+    s.kind = Kind::kLoad;
+    s.engine = transfer_engine();
+    s.to = window(below(kTiles - 1), false);
+    s.a = block(false);
     return s;
   }
 
@@ -206,6 +284,7 @@ class Maker {
     const uint32_t count = 1 + below(most);
     while (made_here(list) < count && left_ > 0) {
       const bool more = depth < 3 && weight_ < 200;
+      if (has_many() && one_of(3) && add_call(list, depth)) continue;
       switch (more ? below(40) : 39) {
         case 0:
         case 1:
@@ -221,11 +300,7 @@ class Maker {
           list.push_back(when(depth));
           break;
         case 7:
-          if (functions_ == 0) break;
-          list.emplace_back();
-          list.back().kind = Kind::kCall;
-          list.back().value = below(functions_);
-          --left_;
+          add_call(list, depth);
           break;
         case 8:
           list.emplace_back();
@@ -301,7 +376,11 @@ class Maker {
   RandomProgram program_;
   uint32_t left_ = 0, made_ = 0;
   std::vector<Open> open_;
+  const uint32_t wanted_functions_;
   bool prepares_ = true, in_function_ = false;
+  // Calls inside of each other, of the functions that are made and of the present one.
+  std::vector<uint32_t> calls_;
+  uint32_t calls_inside_ = 0;
   uint32_t functions_ = 0;  // That may be called
   uint32_t weight_ = 1;     // How often the present body happens, at most
   uint32_t resident_ = 0;
@@ -329,8 +408,10 @@ class Interpreter {
                   kBlocks * kRows * kWindow, initial(b));
     }
     numbers_.fill(0);
+    for (auto& bank : banks_) bank.fill(0);
     run(program_.main);
     first_ = false;
+    if (!exact_) return {};
     Memory all = tiles_;
     all.insert(all.end(), buffers_.begin(), buffers_.end());
     return all;
@@ -371,6 +452,10 @@ class Interpreter {
         return a * b;
       case NEURON_ALU_XOR:
         return a ^ b;
+      case NEURON_ALU_OR:
+        return a | b;
+      case NEURON_ALU_AND:
+        return a & b;
       case NEURON_ALU_MIN:
         return std::min(a, b);
       default:
@@ -412,6 +497,36 @@ class Interpreter {
         return each([&](uint32_t r, uint32_t c) { tile(s.to, r, c) = block(s.a, r, c); });
       case Kind::kStore:
         return each([&](uint32_t r, uint32_t c) { block(s.to, r, c) = tile(s.a, r, c); });
+      case Kind::kProduct:
+        return multiply(s);
+      case Kind::kEvict:
+        for (uint32_t r = 0; r < kWindow; ++r) {
+          for (uint32_t c = 0; c < kWindow; ++c) {
+            tile(s.to, r, c) = banks_[s.a.which][r * kWindow + c];
+          }
+        }
+        return;
+      case Kind::kReduce:
+        for (uint32_t r = 0; r < kRows; ++r) {
+          uint32_t value = tile(s.a, r, 0);
+          for (uint32_t c = 1; c < kWindow; ++c) value = compute(s.op, value, tile(s.a, r, c));
+          tile(s.to, r, 0) = value;
+        }
+        return;
+      case Kind::kReduceRows:
+        for (uint32_t c = 0; c < kWindow; ++c) {
+          uint32_t value = 0;
+          for (uint32_t r = 0; r < kRows; ++r) value = std::max(value, tile(s.a, r, c));
+          tile(s.to, 0, c) = value;
+        }
+        return;
+      case Kind::kGather:
+        return each([&](uint32_t r, uint32_t c) {
+          const uint32_t place = tile(s.b, r, c) & kPlaces;
+          tile(s.to, r, c) = tiles_[(s.a.which * kRows + r) * kColumns + place];
+        });
+      case Kind::kFetch:
+        return fetch(s);
       case Kind::kSet:
         return assign(s.number, s.value);
       case Kind::kAlu:
@@ -443,9 +558,33 @@ class Interpreter {
     }
   }
 
+  void multiply(const Statement& s) {
+    auto& bank = banks_[s.to.which];
+    for (uint32_t m = 0; m < kWindow; ++m) {
+      for (uint32_t n = 0; n < kWindow; ++n) {
+        uint32_t& sum = bank[m * kWindow + n];
+        if (s.value == 0) sum = 0;
+        for (uint32_t k = 0; k < kRows; ++k) {
+          sum += (tile(s.a, k, m) & kFactors) * (tile(s.b, k, n) & kFactors);
+        }
+        exact_ = exact_ && sum < kExact;
+      }
+    }
+  }
+
+  // All rows are there before the first one is written.
+  void fetch(const Statement& s) {
+    std::array<uint32_t, kRows> rows{};
+    for (uint32_t r = 0; r < kRows; ++r) rows[r] = tile(s.b, r, 0) & kFetched;
+    each([&](uint32_t r, uint32_t c) {
+      tile(s.to, r, c) = buffers_[(s.a.which * kBlocks * kRows + rows[r]) * kWindow + c];
+    });
+  }
+
   const RandomProgram& program_;
-  bool first_ = true;
+  bool first_ = true, exact_ = true;
   Memory tiles_, buffers_;
+  std::array<std::array<uint32_t, kWindow * kWindow>, kBanks> banks_{};
   std::array<uint32_t, kNumbers> numbers_{};
   std::vector<uint32_t> loops_;
 };
@@ -486,6 +625,20 @@ class Writer {
                      tile.all());
       }
     }
+    // Zeros, so that each bank holds a sum of PE before the first product adds to it.
+    for (uint32_t n = 0; n < kScratch; ++n) {
+      scratch_[n] = program_.sbuf("scratch", kRows, kWindow, kType);
+      program_.memset(Engine::kDve, scratch_[n].all(), 0);
+      for (const uint8_t type : {NEURON_DTYPE_BF16, NEURON_DTYPE_F32}) {
+        builder::Tile& tile = type == NEURON_DTYPE_F32 ? factors_[n] : short_factors_[n];
+        tile = program_.sbuf("factors", kRows, kWindow, type);
+        program_.memset(Engine::kPool, tile.all(), 0);
+      }
+    }
+    for (builder::Tile& bank : banks_) {
+      bank = program_.psum("sum", kWindow, kWindow);
+      program_.matmul(bank.all(), factors_[0].all(), factors_[1].all());
+    }
     for (uint32_t n = 0; n < kNumbers; ++n) {
       numbers_.push_back(control_.number("n" + std::to_string(n), random_.most[n]));
       control_.set(numbers_.back(), 0);
@@ -509,8 +662,9 @@ class Writer {
   builder::Index index_of(Reference index) const {
     return index.number ? numbers_[index.which] : loops_[index.which];
   }
-  builder::TileAccess tile(const Place& place) const {
-    builder::TileAccess access = tiles_[place.which].column_range(place.first, kWindow);
+  builder::TileAccess tile(const Place& place, uint32_t rows = kRows,
+                           uint32_t columns = kWindow) const {
+    builder::TileAccess access = tiles_[place.which].at(0, rows, place.first, columns);
     for (const Move& move : place.moves) {
       access = access.advancing(move.step, index_of(move.index));
     }
@@ -523,6 +677,19 @@ class Writer {
       access = access.advancing(int64_t{move.step} * kRows * kWindow * 4, index_of(move.index));
     }
     return access;
+  }
+  // Some bits of the words of a window, in one of the tiles that are used in turn.
+  const builder::Tile& bits(const Place& place, uint32_t mask) {
+    const builder::Tile& to = scratch_[next_++ % kScratch];
+    program_.tensor_scalar_bits(Engine::kDve, to.all(), tile(place), NEURON_ALU_AND, mask);
+    return to;
+  }
+  builder::TileAccess factors(const Place& place, uint32_t dtype) {
+    const builder::Tile& integers = bits(place, kFactors);
+    const auto& tiles = dtype == NEURON_DTYPE_F32 ? factors_ : short_factors_;
+    const builder::Tile& to = tiles[next_++ % kScratch];
+    program_.tensor_copy(next_ % 3 == 0 ? Engine::kPool : Engine::kDve, to.all(), integers.all());
+    return to.all();
   }
   builder::TileAccess word(const Place& place) const {
     return tiles_[place.which].at(0, 1, place.first, 1);
@@ -549,6 +716,24 @@ class Writer {
       case Kind::kStore:
         return s.generated ? program_.dma_generate(block(s.to), tile(s.a))
                            : program_.dma(s.engine, block(s.to), tile(s.a));
+      case Kind::kProduct:
+        return program_.matmul(banks_[s.to.which].all(), factors(s.a, s.op), factors(s.b, s.op),
+                               s.value != 0);
+      case Kind::kEvict: {
+        const builder::TileAccess to = tile(s.to, kWindow);
+        return s.engine == Engine::kActivation
+                   ? program_.activate(to, NEURON_ACT_COPY, banks_[s.a.which].all())
+                   : program_.tensor_copy(s.engine, to, banks_[s.a.which].all());
+      }
+      case Kind::kReduce:
+        return program_.tensor_reduce(tile(s.to, kRows, 1), static_cast<uint8_t>(s.op), tile(s.a));
+      case Kind::kReduceRows:
+        return program_.partition_reduce(tile(s.to, 1), NEURON_ALU_MAX, tile(s.a));
+      case Kind::kGather:
+        return program_.n_gather(tile(s.to), tiles_[s.a.which].all(), bits(s.b, kPlaces).all());
+      case Kind::kFetch:
+        return program_.dma_gather(tile(s.to), buffers_[s.a.which],
+                                   bits(s.b, kFetched).column_range(0, 1));
       case Kind::kSet:
         return control_.set(numbers_[s.number], s.value);
       case Kind::kAlu: {
@@ -584,8 +769,13 @@ class Writer {
     }
   }
 
+  static constexpr uint32_t kScratch = 5;
+
   const RandomProgram& random_;
   builder::Program& program_;
+  std::array<builder::Tile, kScratch> scratch_, factors_, short_factors_;
+  std::array<builder::Tile, kBanks> banks_;
+  uint32_t next_ = 0;
   builder::ControlFlow control_;
   builder::Buffer table_;
   std::vector<builder::Tile> tiles_;
@@ -596,8 +786,8 @@ class Writer {
 
 }  // namespace
 
-RandomProgram random_program(uint32_t seed, uint32_t operations) {
-  return Maker(seed, operations).make();
+RandomProgram random_program(uint32_t seed, uint32_t operations, uint32_t functions) {
+  return Maker(seed, operations, functions).make();
 }
 
 std::vector<Memory> interpret(const RandomProgram& program, uint32_t executions) {

@@ -3,9 +3,10 @@
 // Programs that follow from a seed: operations on tiles and buffers, in loops around loops, loops
 // that a number counts, branches, functions and what happens once; and an interpreter of them.
 //
-// Values are numbers of 16 bits in 32-bit words, which all engines move exactly. A window of a tile
+// Values are numbers below 2^24 in 32-bit words, which all engines move exactly. A window of a tile
 // or a block of a buffer moves with the rounds of loops and with numbers, and never leaves its
-// memory. Callers: the property test. Thread-safe: no state. Cannot fail.
+// memory. Products are of the lowest two bits of words, so that their sums are exact, too. Callers:
+// the property test. Thread-safe: no state. Cannot fail.
 #ifndef TESTS_PROPERTY_BUILDER_RANDOM_PROGRAM_H
 #define TESTS_PROPERTY_BUILDER_RANDOM_PROGRAM_H
 
@@ -22,6 +23,7 @@ namespace neuron::property {
 
 inline constexpr uint32_t kRows = 32, kColumns = 64, kTiles = 24, kBuffers = 6, kBlocks = 24;
 inline constexpr uint32_t kWindow = 4;  // Columns of a window
+inline constexpr uint32_t kBanks = 4;   // Sums in PSUM, kWindow x kWindow
 inline constexpr uint32_t kNumbers = 5, kFunctions = 3, kTable = 16;
 
 // An index of the program: a loop (by the number of its statement) or a number.
@@ -44,17 +46,23 @@ struct Place {
 
 struct Statement {
   enum class Kind : uint8_t {
-    kFill,   // to = value
-    kCopy,   // to = a
-    kXor,    // to = a ^ b
-    kLoad,   // to = block; a is one of a buffer
-    kStore,  // block to = a
-    kSet,    // number = value
-    kAlu,    // number = number op value, or op other
-    kRead,   // number = word
-    kWrite,  // word = number
-    kLoop,   // body, value times
-    kCount,  // body, as often as the number says
+    kFill,        // to = value
+    kCopy,        // to = a
+    kXor,         // to = a ^ b
+    kLoad,        // to = block; a is one of a buffer
+    kStore,       // block to = a
+    kProduct,     // bank to (+)= transpose(a & 3) * (b & 3); value: whether it adds
+    kEvict,       // the first rows of to = bank a
+    kReduce,      // the first column of to = the words of each row of a, by op
+    kReduceRows,  // the first row of to = the greatest of each column of a
+    kGather,      // to = words of tile a, where the words of b say
+    kFetch,       // to = rows of buffer a, where the first column of b says
+    kSet,         // number = value
+    kAlu,         // number = number op value, or op other
+    kRead,        // number = word
+    kWrite,       // word = number
+    kLoop,        // body, value times
+    kCount,       // body, as often as the number says
     kWhen,
     kCall,
     kBarrier,
@@ -81,8 +89,9 @@ struct RandomProgram {
   uint32_t operations = 0;
 };
 
-// About `operations` operations, in all bodies together.
-RandomProgram random_program(uint32_t seed, uint32_t operations);
+// About `operations` operations, in all bodies together. More than kFunctions functions are small
+// ones whose transfers several engines start, and are called often.
+RandomProgram random_program(uint32_t seed, uint32_t operations, uint32_t functions = kFunctions);
 
 // All tiles, then all blocks, row by row.
 using Memory = std::vector<uint32_t>;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs of 5,000 operations on the emulated core, in strict mode: what they leave in all
-// tiles and buffers is what the same operations leave that are done one after the other.
+// Random programs of 5,000 operations on emulated cores of each generation, in strict mode: what
+// they leave in all tiles and buffers is what the same operations leave that are done one after the
+// other. The seeds take turns at the generations.
 // NEURON_TEST_BUILDER_PROGRAMS=200 makes so many programs; the seeds are 1, 2, ...
 #include "tests/property/builder/random_program.h"
 
@@ -8,7 +9,10 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <map>
 
+#include "tests/support/setting.h"
 #include "tools/execution/session.h"
 
 namespace neuron::property {
@@ -16,14 +20,26 @@ namespace {
 
 constexpr uint32_t kOperations = 5000;
 
-bool device_is_open() {
-  static const auto session = [] {
-    setenv("NEURON_EMULATOR", "trn1.2xlarge", 0);
-    return execution::Session::open(1);
-  }();
-  if (!session) ADD_FAILURE() << session.error().sentence;
-  return session.has_value();
-}
+constexpr uint8_t kGenerations[] = {2, 3, 4};
+uint8_t generation_of(uint32_t seed) { return kGenerations[seed % std::size(kGenerations)]; }
+
+// A device of one generation for this process.
+class Device {
+ public:
+  explicit Device(uint8_t generation)
+      : emulator_("NEURON_EMULATOR", generation == 2   ? "trn1.2xlarge"
+                                     : generation == 3 ? "trn2.3xlarge"
+                                                       : "trn3pd98.3xlarge"),
+        cores_("NEURON_LOGICAL_NC_CONFIG", generation > 2 ? "1" : nullptr),
+        session_(execution::Session::open(1)) {
+    if (!session_) ADD_FAILURE() << session_.error().sentence;
+  }
+  bool is_open() const { return session_.has_value(); }
+
+ private:
+  test::Setting emulator_, cores_;
+  decltype(execution::Session::open(1)) session_;
+};
 
 Memory words_of(const std::vector<uint8_t>& bytes) {
   Memory words(bytes.size() / 4);
@@ -44,10 +60,10 @@ void read(const execution::Model& model, Memory& memory) {
   }
 }
 
-void check(uint32_t seed, uint32_t operations) {
+void check_on_open_device(uint32_t seed, uint32_t operations, uint32_t functions) {
   SCOPED_TRACE("seed " + std::to_string(seed));
-  const RandomProgram random = random_program(seed, operations);
-  builder::Program program("random");
+  const RandomProgram random = random_program(seed, operations, functions);
+  builder::Program program("random", generation_of(seed));
   write(random, program);
   const auto neff = program.build();
   ASSERT_TRUE(neff) << neff.error().sentence;
@@ -71,22 +87,67 @@ void check(uint32_t seed, uint32_t operations) {
   }
 }
 
-TEST(RandomPrograms, OfFewOperationsDoWhatTheirOperationsDoInOrder) {
-  if (!device_is_open()) return;
-  for (uint32_t seed = 1; seed <= 40; ++seed) {
-    check(1000 + seed, 5 + 10 * seed);
-    if (HasFatalFailure()) return;
+struct Sizes {
+  uint32_t seed, operations, functions = kFunctions;
+};
+
+// Generation by generation, each with a device of its own.
+void check(const std::vector<Sizes>& programs) {
+  for (const uint8_t generation : kGenerations) {
+    SCOPED_TRACE("generation " + std::to_string(generation));
+    const Device device(generation);
+    if (!device.is_open()) return;
+    for (const Sizes& sizes : programs) {
+      if (generation_of(sizes.seed) != generation) continue;
+      check_on_open_device(sizes.seed, sizes.operations, sizes.functions);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
   }
 }
 
-TEST(RandomPrograms, OfFiveThousandOperationsDoWhatTheirOperationsDoInOrder) {
-  if (!device_is_open()) return;
+uint32_t wanted_programs(uint32_t usual) {
   const char* wanted = std::getenv("NEURON_TEST_BUILDER_PROGRAMS");
-  const uint32_t programs =
-      wanted == nullptr ? 4 : static_cast<uint32_t>(std::strtoul(wanted, nullptr, 10));
-  for (uint32_t seed = 1; seed <= programs; ++seed) {
-    check(seed, kOperations);
-    if (HasFatalFailure()) return;
+  return wanted == nullptr ? usual : static_cast<uint32_t>(std::strtoul(wanted, nullptr, 10));
+}
+
+TEST(RandomPrograms, OfFewOperationsDoWhatTheirOperationsDoInOrder) {
+  std::vector<Sizes> programs;
+  for (uint32_t seed = 1; seed <= 40; ++seed) programs.push_back({1000 + seed, 5 + 10 * seed});
+  check(programs);
+}
+
+TEST(RandomPrograms, OfFiveThousandOperationsDoWhatTheirOperationsDoInOrder) {
+  std::vector<Sizes> programs;
+  for (uint32_t seed = 1; seed <= wanted_programs(3); ++seed) {
+    programs.push_back({seed, kOperations});
+  }
+  check(programs);
+}
+
+// More than a core has queues, so that functions share some.
+TEST(RandomPrograms, OfManyFunctionsDoWhatTheirOperationsDoInOrder) {
+  std::vector<Sizes> programs;
+  for (uint32_t seed = 1; seed <= wanted_programs(12); ++seed) {
+    programs.push_back({2000 + seed, 400 + 50 * (seed % 12), 15 + 3 * (seed % 13)});
+  }
+  check(programs);
+}
+
+void count(const std::vector<Statement>& list, std::map<Statement::Kind, uint32_t>& kinds) {
+  for (const Statement& s : list) {
+    ++kinds[s.kind];
+    count(s.body, kinds);
+    count(s.otherwise, kinds);
+  }
+}
+
+TEST(RandomPrograms, HaveManyStatementsOfEachKind) {
+  const RandomProgram random = random_program(1, kOperations);
+  std::map<Statement::Kind, uint32_t> kinds;
+  count(random.main, kinds);
+  for (auto kind = Statement::Kind::kFill; kind <= Statement::Kind::kOnce;
+       kind = static_cast<Statement::Kind>(static_cast<uint8_t>(kind) + 1)) {
+    EXPECT_GE(kinds[kind], 5U) << "kind " << static_cast<unsigned>(kind);
   }
 }
 

@@ -19,28 +19,28 @@ unsigned runs() {
   return text != nullptr ? static_cast<unsigned>(std::atoi(text)) : 12;
 }
 
-struct Case {
+struct TimedCase {
   const char* name;
   ccom_operation_t operation;
   bool whole_input, whole_output;  // the size of all blocks, else of one
 };
 constexpr std::array kCases = {
-    Case{"all_reduce", CCOM_ALL_REDUCE, false, false},
-    Case{"all_gather", CCOM_ALL_GATHER, false, true},
-    Case{"reduce_scatter", CCOM_REDUCE_SCATTER, true, false},
-    Case{"all_to_all", CCOM_ALL_TO_ALL, true, true},
-    Case{"broadcast", CCOM_BROADCAST, false, false},
-    Case{"reduce", CCOM_REDUCE, false, false},
-    Case{"gather", CCOM_GATHER, false, true},
-    Case{"scatter", CCOM_SCATTER, true, false},
-    Case{"send_receive", CCOM_SEND_RECEIVE, false, false},
-    Case{"permute", CCOM_PERMUTE, false, false},
-    Case{"all_gather_v", CCOM_ALL_GATHER_V, false, true},
-    Case{"reduce_scatter_v", CCOM_REDUCE_SCATTER_V, true, false},
-    Case{"all_to_all_v", CCOM_ALL_TO_ALL_V, true, true},
+    TimedCase{"all_reduce", CCOM_ALL_REDUCE, false, false},
+    TimedCase{"all_gather", CCOM_ALL_GATHER, false, true},
+    TimedCase{"reduce_scatter", CCOM_REDUCE_SCATTER, true, false},
+    TimedCase{"all_to_all", CCOM_ALL_TO_ALL, true, true},
+    TimedCase{"broadcast", CCOM_BROADCAST, false, false},
+    TimedCase{"reduce", CCOM_REDUCE, false, false},
+    TimedCase{"gather", CCOM_GATHER, false, true},
+    TimedCase{"scatter", CCOM_SCATTER, true, false},
+    TimedCase{"send_receive", CCOM_SEND_RECEIVE, false, false},
+    TimedCase{"permute", CCOM_PERMUTE, false, false},
+    TimedCase{"all_gather_v", CCOM_ALL_GATHER_V, false, true},
+    TimedCase{"reduce_scatter_v", CCOM_REDUCE_SCATTER_V, true, false},
+    TimedCase{"all_to_all_v", CCOM_ALL_TO_ALL_V, true, true},
 };
 
-Bytes model_of(const Case& of, uint32_t ranks, uint64_t count) {
+Bytes model_of(const TimedCase& of, uint32_t ranks, uint64_t count) {
   CollectiveOptions options;
   options.group_size = ranks;
   options.count = count;
@@ -64,7 +64,7 @@ Bytes model_of(const Case& of, uint32_t ranks, uint64_t count) {
                  of.whole_output ? ranks * count : count, options);
 }
 
-class CollectiveTimes : public Collectives, public testing::WithParamInterface<Case> {};
+class CollectiveTimes : public Collectives, public testing::WithParamInterface<TimedCase> {};
 
 TEST_P(CollectiveTimes, AreEqualFromRunToRunWhenHostThreadsAreHeldUp) {
   for (const uint32_t ranks : {2u, 8u}) {

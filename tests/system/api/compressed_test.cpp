@@ -13,14 +13,14 @@ namespace {
 
 using builder::Engine;
 
-constexpr uint32_t kParts = 64, kColumns = 500;
+constexpr uint32_t kCompressedParts = 64, kCompressedColumns = 500;
 constexpr builder::ComputeOptions kCompress{.operation = NEURON_DMA_COMPRESS};
 constexpr builder::ComputeOptions kDecompress{.operation = NEURON_DMA_DECOMPRESS};
 
 class Compressed : public RuntimeTest {};
 
 std::vector<float> weights() {
-  std::vector<float> values(size_t{kParts} * kColumns);
+  std::vector<float> values(size_t{kCompressedParts} * kCompressedColumns);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 37) / 4;
   return values;
 }
@@ -35,8 +35,10 @@ kernels::Neff add_one_to(const Bytes& stream, uint8_t generation = 2) {
   builder::Program program("decompressed", generation);
   const builder::Buffer packed =
       program.constant("packed", NEURON_DTYPE_U8, {stream.size()}, stream);
-  const builder::Buffer y = program.output("y", NEURON_DTYPE_F32, {kParts, kColumns});
-  const builder::Tile tile = program.sbuf("weights", kParts, kColumns, NEURON_DTYPE_F32);
+  const builder::Buffer y =
+      program.output("y", NEURON_DTYPE_F32, {kCompressedParts, kCompressedColumns});
+  const builder::Tile tile =
+      program.sbuf("weights", kCompressedParts, kCompressedColumns, NEURON_DTYPE_F32);
   program.dma_compute(Engine::kSp, tile.all(), {packed.all()}, kDecompress);
   program.tensor_scalar(Engine::kDve, tile.all(), tile.all(), NEURON_ALU_ADD, 1.0F);
   program.dma(Engine::kSp, y.all(), tile.all());
@@ -119,12 +121,14 @@ TEST_F(Compressed, TransferOfMoreRunsThanAPacketHasIsRefusedWhenTheModelIsLoaded
 // y = x + a constant of `bytes` bytes; its file has it compressed or as it is.
 kernels::Neff add_constant(bool compress, const std::vector<float>& constant) {
   builder::Program program("stored");
-  const builder::Buffer w =
-      program.constant("w", NEURON_DTYPE_F32, {kParts, kColumns}, bytes_of_floats(constant));
-  const builder::Buffer x = program.input("x", NEURON_DTYPE_F32, {kParts, kColumns});
-  const builder::Buffer y = program.output("y", NEURON_DTYPE_F32, {kParts, kColumns});
-  const builder::Tile a = program.sbuf("a", kParts, kColumns, NEURON_DTYPE_F32);
-  const builder::Tile b = program.sbuf("b", kParts, kColumns, NEURON_DTYPE_F32);
+  const builder::Buffer w = program.constant(
+      "w", NEURON_DTYPE_F32, {kCompressedParts, kCompressedColumns}, bytes_of_floats(constant));
+  const builder::Buffer x =
+      program.input("x", NEURON_DTYPE_F32, {kCompressedParts, kCompressedColumns});
+  const builder::Buffer y =
+      program.output("y", NEURON_DTYPE_F32, {kCompressedParts, kCompressedColumns});
+  const builder::Tile a = program.sbuf("a", kCompressedParts, kCompressedColumns, NEURON_DTYPE_F32);
+  const builder::Tile b = program.sbuf("b", kCompressedParts, kCompressedColumns, NEURON_DTYPE_F32);
   program.dma(Engine::kSp, a.all(), w.all());
   program.dma(Engine::kSp, b.all(), x.all());
   program.tensor_tensor(Engine::kDve, a.all(), a.all(), NEURON_ALU_ADD, b.all());

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom C++ operators: from their sources through a NEFF to values, model time and faults.
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <thread>
 
 #include "tests/support/daemon.h"
@@ -272,6 +274,57 @@ TEST_F(CustomOperators, AreCalledByATextOfTheAssembler) {
   for (size_t n = 0; n < x.size(); ++n) EXPECT_EQ(y[n], x[n] * x[n] * 0.25f - 3.0f) << n;
 }
 
+// The same operators, built for the later chips and run there, on a logical core of one physical.
+struct LaterChip {
+  const char* profile;
+  const char* target;
+};
+void PrintTo(const LaterChip& chip, std::ostream* out) { *out << chip.profile; }
+
+class CustomOperatorsOfLaterChips : public CustomOperators,
+                                    public ::testing::WithParamInterface<LaterChip> {
+ protected:
+  static Bytes call_here(const std::string& library, const std::string& name, Words arguments) {
+    arguments.insert(arguments.end(), {"--target", GetParam().target});
+    return call_of(library, name, arguments);
+  }
+
+ private:
+  Setting chip_{"NEURON_EMULATOR", GetParam().profile};
+  Setting cores_{"NEURON_LOGICAL_NC_CONFIG", "1"};
+};
+
+TEST_P(CustomOperatorsOfLaterChips, ComputeTheSameByElementsStreamsAndCores) {
+  Loaded relu(call_here(library("compute"), "relu", {"f32[37,65]"}));
+  const std::vector<float> x = floats(37 * 65, 1);
+  write(relu, "input0", x);
+  ASSERT_EQ(relu.run(), NRT_SUCCESS) << nrt_open_last_error();
+  const std::vector<float> y = relu.floats("output0");
+  for (size_t n = 0; n < x.size(); ++n) EXPECT_EQ(y[n], x[n] > 0 ? x[n] : 0.0f) << n;
+
+  Loaded add(call_here(library("compute"), "add", {"f32[5000]", "f32[5000]"}));
+  const std::vector<float> a = floats(5000, 3), b = floats(5000, 4);
+  write(add, "input0", a);
+  write(add, "input1", b);
+  ASSERT_EQ(add.run(), NRT_SUCCESS) << nrt_open_last_error();
+  const std::vector<float> sum = add.floats("output0");
+  for (size_t n = 0; n < a.size(); ++n) EXPECT_EQ(sum[n], a[n] + b[n]) << n;
+
+  Loaded parts(call_here(library("multicore", true), "parts", {"i32[800]"}));
+  std::vector<int32_t> of_core(800);
+  for (size_t n = 0; n < of_core.size(); ++n) of_core[n] = static_cast<int32_t>(n);
+  write(parts, "input0", of_core);
+  ASSERT_EQ(parts.run(), NRT_SUCCESS) << nrt_open_last_error();
+  const auto written = read<int32_t>(parts, "output0");
+  for (size_t n = 0; n < of_core.size(); ++n) {
+    EXPECT_EQ(written[n], of_core[n] * 10 + static_cast<int32_t>(n / 100));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Chips, CustomOperatorsOfLaterChips,
+                         ::testing::Values(LaterChip{"trn2.3xlarge", "trn2"},
+                                           LaterChip{"trn3pd98.3xlarge", "trn3"}));
+
 class ForbiddenOperators : public RuntimeTest {
  private:
   Setting forbidden_{"NEURON_EMULATOR_CUSTOM_OPERATORS", "0"};
@@ -330,8 +383,26 @@ struct Deed {
 };
 void PrintTo(const Deed& deed, std::ostream* out) { *out << deed.name; }
 
+// The deed's numbers: what is done, and to whom a signal goes.
+std::vector<int32_t> numbers_of(const Deed& deed, pid_t host) {
+  std::vector<int32_t> numbers(16, 40);
+  numbers[0] = deed.number;
+  numbers[2] = host;
+  return numbers;
+}
+
+std::atomic<int> signals_to_the_host = 0;
+
 class HostileOperator : public CustomOperators, public ::testing::WithParamInterface<Deed> {
  protected:
+  // Nothing that an operator sends arrives here.
+  HostileOperator() {
+    struct sigaction count {};
+    count.sa_handler = [](int) { ++signals_to_the_host; };
+    sigaction(SIGTERM, &count, &before_);
+    signals_to_the_host = 0;
+  }
+  ~HostileOperator() override { sigaction(SIGTERM, &before_, nullptr); }
   // The other core of the chip, at work.
   static void expect_neighbour_works(Loaded& neighbour) {
     neighbour.fill("a", 1.5f);
@@ -339,6 +410,9 @@ class HostileOperator : public CustomOperators, public ::testing::WithParamInter
     EXPECT_EQ(neighbour.run(), NRT_SUCCESS) << nrt_open_last_error();
     for (const float value : neighbour.floats("sum")) EXPECT_EQ(value, 3.5f);
   }
+
+ private:
+  struct sigaction before_ {};
 };
 
 TEST_P(HostileOperator, EndsInANamedFaultOfItsCoreAndNothingElse) {
@@ -346,8 +420,7 @@ TEST_P(HostileOperator, EndsInANamedFaultOfItsCoreAndNothingElse) {
   Loaded model(call_of(library("hostile"), "deed", {"i32[16]"}));
   const std::vector<int32_t> before(16, -1);
   write(model, "output0", before);
-  std::vector<int32_t> deed(16, 40);
-  deed[0] = GetParam().number;
+  std::vector<int32_t> deed = numbers_of(GetParam(), getpid());
   write(model, "input0", deed);
   EXPECT_EQ(model.run(), NRT_EXEC_COMPLETED_WITH_ERR);
   EXPECT_THAT(nrt_open_last_error(),
@@ -358,6 +431,7 @@ TEST_P(HostileOperator, EndsInANamedFaultOfItsCoreAndNothingElse) {
   int status = 0;
   EXPECT_EQ(waitpid(-1, &status, WNOHANG), -1);
   EXPECT_EQ(waitpid(-1, &status, WNOHANG | __WALL), -1);
+  EXPECT_EQ(signals_to_the_host, 0);
   expect_neighbour_works(neighbour);
   // The core works again.
   deed[0] = 0;
@@ -387,6 +461,69 @@ INSTANTIATE_TEST_SUITE_P(
         Deed{21, "TransferBeyondTheTensor", "element 16 in an accessor"},
         Deed{22, "WrongType", "another element type"}, Deed{23, "FreeTwice", "byte 0 of TCM"}),
     [](const auto& info) { return info.param.name; });
+
+// The same at a daemon, where a second process computes on the other core meanwhile: each of its
+// values is right, in the same model time, however often the deed is done.
+class HostileOperatorOfADaemon : public ::testing::TestWithParam<Deed> {
+ protected:
+  static Environment of_core(const Daemon& daemon, const char* core) {
+    return {{"NEURON_EMULATOR", daemon.emulator()},
+            {"NEURON_RT_VISIBLE_CORES", core},
+            {"NEURON_RT_LOG_LEVEL", "QUIET"}};
+  }
+};
+
+TEST_P(HostileOperatorOfADaemon, ChangesNothingForAClientThatComputesMeanwhile) {
+  constexpr uint64_t kMeanwhile = 30;
+  const Folder folder;
+  const Setting patience("NEURON_EMULATOR_CUSTOM_OPERATOR_SECONDS", "2");
+  Daemon daemon(folder, "trn1.2xlarge", {.arguments = {"--custom-operators"}});
+  Process neighbour({built("tests/api-other-process"), "neighbour"}, of_core(daemon, "1"));
+  ASSERT_EQ(neighbour.line(), "ready");
+  std::vector<std::unique_ptr<Setting>> settings;
+  for (const auto& [name, value] : of_core(daemon, "0")) {
+    settings.push_back(std::make_unique<Setting>(name.c_str(), value->c_str()));
+  }
+  ASSERT_EQ(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS) << nrt_open_last_error();
+  {
+    Loaded model(call_of(library("hostile"), "deed", {"i32[16]"}));
+    const std::vector<int32_t> before(16, -1);
+    write(model, "output0", before);
+    std::vector<int32_t> deed = numbers_of(GetParam(), daemon.process().pid());
+    write(model, "input0", deed);
+    const uint64_t first = std::stoull("0" + neighbour.ask("count"));
+    uint64_t now = first;
+    for (int times = 0; times == 0 || now < first + kMeanwhile; ++times) {
+      ASSERT_EQ(model.run(), NRT_EXEC_COMPLETED_WITH_ERR);
+      EXPECT_THAT(nrt_open_last_error(),
+                  AllOf(HasSubstr("operator 'deed'"), HasSubstr(GetParam().words)));
+      const std::string answer = neighbour.ask("count");
+      ASSERT_THAT(answer, ::testing::MatchesRegex("[0-9]+"));
+      ASSERT_GT(std::stoull(answer), now) << "the neighbour stood still meanwhile";
+      now = std::stoull(answer);
+    }
+    EXPECT_EQ(read<int32_t>(model, "output0"), before);
+    // The core works again.
+    deed[0] = 0;
+    write(model, "input0", deed);
+    ASSERT_EQ(model.run(), NRT_SUCCESS) << nrt_open_last_error();
+    EXPECT_EQ(read<int32_t>(model, "output0")[1], 41);
+  }
+  nrt_close();
+  EXPECT_FALSE(daemon.process().ended()) << daemon.log();
+  neighbour.close_input();
+  EXPECT_EQ(neighbour.wait(), 0) << neighbour.rest();
+}
+
+INSTANTIATE_TEST_SUITE_P(Deeds, HostileOperatorOfADaemon,
+                         ::testing::Values(Deed{1, "Loop", "had not ended after 2000 ms"},
+                                           Deed{2, "WildWrite",
+                                                "signal 11 (SIGSEGV) for an access of address"},
+                                           Deed{4, "Fork", "found system call 56"},
+                                           Deed{6, "OneGibibyte", "an allocation of 1024 MiB"},
+                                           Deed{7, "SignalToTheHost", "found system call 62"},
+                                           Deed{8, "SignalToItself", "signal 15 (SIGTERM)"}),
+                         [](const auto& info) { return info.param.name; });
 
 // Images that our tool has not made.
 class StrangeImage : public CustomOperators {

@@ -21,11 +21,11 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr uint32_t kRows = 128, kColumns = 4096, kCount = 2;  // 2 MiB each
-constexpr size_t kBytes = size_t{kRows} * kColumns * sizeof(float);
+constexpr size_t kFileBytes = size_t{kRows} * kColumns * sizeof(float);
 
 std::vector<uint8_t> numbers(uint32_t seed) {
-  std::vector<uint8_t> bytes(kBytes);
-  for (size_t i = 0; i < kBytes / 4; ++i) {
+  std::vector<uint8_t> bytes(kFileBytes);
+  for (size_t i = 0; i < kFileBytes / 4; ++i) {
     const auto value = static_cast<float>((i * 2654435761u + seed) >> 9);
     std::memcpy(&bytes[i * 4], &value, 4);
   }
@@ -76,13 +76,13 @@ class LoadFile : public ::testing::Test {
     nrt_allocate_tensor_set(&in);
     nrt_allocate_tensor_set(&out);
     for (uint32_t i = 0; i < kCount; ++i) {
-      nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, kBytes, "y", &y[i]);
+      nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, kFileBytes, "y", &y[i]);
       nrt_add_tensor_to_tensor_set(out, ("y" + std::to_string(i)).c_str(), y[i]);
     }
     ASSERT_EQ(nrt_execute(model, in, out), NRT_SUCCESS) << nrt_open_last_error();
-    std::vector<uint8_t> bytes(kBytes);
+    std::vector<uint8_t> bytes(kFileBytes);
     for (uint32_t i = 0; i < kCount; ++i) {
-      ASSERT_EQ(nrt_tensor_read(y[i], bytes.data(), 0, kBytes), NRT_SUCCESS);
+      ASSERT_EQ(nrt_tensor_read(y[i], bytes.data(), 0, kFileBytes), NRT_SUCCESS);
       EXPECT_TRUE(bytes == numbers(i)) << i;
       nrt_tensor_free(&y[i]);
     }
@@ -124,11 +124,11 @@ TEST_F(LoadFile, TellsHowFarItIs) {
   ASSERT_FALSE(told.calls.empty());
   uint64_t before = 0;
   for (const auto& [done, total] : told.calls) {
-    EXPECT_EQ(total, kCount * kBytes);
+    EXPECT_EQ(total, kCount * kFileBytes);
     EXPECT_GT(done, before);
     before = done;
   }
-  EXPECT_EQ(before, kCount * kBytes);
+  EXPECT_EQ(before, kCount * kFileBytes);
   expect_numbers(model);
   nrt_unload(model);
   EXPECT_EQ(nrt_open_load_file_with_progress(path.c_str(), 0, -1, nullptr, &told, &model),

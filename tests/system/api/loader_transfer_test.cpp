@@ -43,7 +43,7 @@ std::vector<T> values_of(const nrt_tensor_t* tensor) {
 
 // Runs it twice: the second time on rings that were used before.
 template <class Out, class In>
-std::vector<Out> run(ProgramFile file, const std::vector<In>& in) {
+std::vector<Out> run_program(ProgramFile file, const std::vector<In>& in) {
   Loaded loaded(file.pack());
   if (loaded.model == nullptr) return {};
   const Bytes bytes = bytes_from(in);
@@ -80,7 +80,7 @@ TEST_F(LoaderTransfer, CopiesBetweenSidesOfFourDimensionsThatBreakElsewhere) {
       200, 130);
   std::vector<uint8_t> in(200);
   for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<uint8_t>(i);
-  const auto out = run<uint8_t>(file, in);
+  const auto out = run_program<uint8_t>(file, in);
   std::vector<uint8_t> expected(130, 0xEE);
   for (size_t i = 0; i < 120; ++i) {
     const size_t from = 1 + i % 5 + i / 5 % 4 * 6 + i / 20 % 3 * 30 + i / 60 * 100;
@@ -96,16 +96,16 @@ TEST_F(LoaderTransfer, CastsFromAndToTheTypesThatItNames) {
   const auto file = one_transfer(R"("op": "cast", )" + flat("from", "x", 0, 2400, "float32") +
                                      ", " + flat("to", "y", 0, 1200, "bfloat16"),
                                  2400, 1200);
-  const auto out = run<uint16_t>(file, in);
+  const auto out = run_program<uint16_t>(file, in);
   ASSERT_EQ(out.size(), 600u);
   for (size_t i = 0; i < out.size(); ++i) {
     EXPECT_EQ(std::bit_cast<float>(uint32_t{out[i]} << 16), in[i]) << i;
   }
   const auto integers =
-      run<int8_t>(one_transfer(R"("op": "cast", )" + flat("from", "x", 0, 40, "float32") + ", " +
-                                   flat("to", "y", 0, 10, "int8"),
-                               40, 10),
-                  ramp(10, -4, 1));
+      run_program<int8_t>(one_transfer(R"("op": "cast", )" + flat("from", "x", 0, 40, "float32") +
+                                           ", " + flat("to", "y", 0, 10, "int8"),
+                                       40, 10),
+                          ramp(10, -4, 1));
   EXPECT_EQ(integers, (std::vector<int8_t>{-4, -3, -2, -1, 0, 1, 2, 3, 4, 5}));
 }
 
@@ -118,12 +118,12 @@ std::string two_sources(const std::string& op, const std::string& first = "",
 
 TEST_F(LoaderTransfer, AddsSourcesAndTakesTheirSmallestAndLargest) {
   const auto in = ramp(512, -64, 0.25f);  // source 1 is 64 above source 0
-  const auto sum = run<float>(one_transfer(two_sources("add"), 2048, 1024), in);
-  const auto low = run<float>(one_transfer(two_sources("min"), 2048, 1024), in);
-  const auto high =
-      run<float>(one_transfer(two_sources("max") + R"(, "constant_dtype": "int32", "constant": 20)",
-                              2048, 1024),
-                 in);
+  const auto sum = run_program<float>(one_transfer(two_sources("add"), 2048, 1024), in);
+  const auto low = run_program<float>(one_transfer(two_sources("min"), 2048, 1024), in);
+  const auto high = run_program<float>(
+      one_transfer(two_sources("max") + R"(, "constant_dtype": "int32", "constant": 20)", 2048,
+                   1024),
+      in);
   ASSERT_EQ(sum.size(), 256u);
   for (size_t i = 0; i < 256; ++i) {
     EXPECT_EQ(sum[i], in[i] + in[i + 256]);
@@ -134,10 +134,11 @@ TEST_F(LoaderTransfer, AddsSourcesAndTakesTheirSmallestAndLargest) {
 
 TEST_F(LoaderTransfer, ScalesEachSourceOfAnFmaByItsOwnScaleOrTheTransfers) {
   const auto in = ramp(512);
-  const auto out = run<float>(one_transfer(two_sources("fma", "", R"(, "scale": -0.5)") +
-                                               R"(, "scale": 2.0, "scale_dtype": "float32")",
-                                           2048, 1024),
-                              in);
+  const auto out =
+      run_program<float>(one_transfer(two_sources("fma", "", R"(, "scale": -0.5)") +
+                                          R"(, "scale": 2.0, "scale_dtype": "float32")",
+                                      2048, 1024),
+                         in);
   ASSERT_EQ(out.size(), 256u);
   for (size_t i = 0; i < 256; ++i) EXPECT_EQ(out[i], 2 * in[i] - 0.5f * in[i + 256]);
 }
@@ -148,10 +149,10 @@ TEST_F(LoaderTransfer, AddsSixteenSources) {
     sources += (s ? ", {" : "{") + flat("from", "x", s * 400, 400, "float32") + "}";
   }
   const auto in = ramp(1600, 0, 1);
-  const auto out = run<float>(one_transfer(R"("op": "add", "from_arr": [)" + sources + "], " +
-                                               flat("to", "y", 0, 400, "float32"),
-                                           6400, 400),
-                              in);
+  const auto out = run_program<float>(one_transfer(R"("op": "add", "from_arr": [)" + sources +
+                                                       "], " + flat("to", "y", 0, 400, "float32"),
+                                                   6400, 400),
+                                      in);
   ASSERT_EQ(out.size(), 100u);
   for (size_t i = 0; i < 100; ++i) EXPECT_EQ(out[i], 16.0f * i + 120.0f * 100);
 }
@@ -160,7 +161,7 @@ TEST_F(LoaderTransfer, TransposesMatricesOfEverySizeOfElement) {
   for (const uint64_t bytes : {1, 2, 4, 8}) {
     const uint64_t rows = 37, columns = 70, size = 2 * rows * columns * bytes;
     Bytes in = pattern(size);
-    const auto out = run<uint8_t>(
+    const auto out = run_program<uint8_t>(
         one_transfer(
             R"("op": "transpose", "from": "x", "to": "y", "transpose_shape": [2, 37, 70, 1],
                      "transpose_element_size": )" +
@@ -187,7 +188,7 @@ TEST_F(LoaderTransfer, AnEventIsSetBehindTheTransferAndClearedBeforeTheNextExecu
   file.add(kSp, NEURON_OP_EVENT).wait[0] = {
       .index = 9, .condition = NEURON_WAIT_EQ, .event = true, .value = 1};
   file.end_main(kSp);
-  EXPECT_EQ(run<uint8_t>(file, pattern(4096)), pattern(4096));
+  EXPECT_EQ(run_program<uint8_t>(file, pattern(4096)), pattern(4096));
 }
 
 TEST_F(LoaderTransfer, SemaphoresOfTheQueueSetCompleteTransfersThatNameNone) {
@@ -206,7 +207,7 @@ TEST_F(LoaderTransfer, SemaphoresOfTheQueueSetCompleteTransfersThatNameNone) {
       file.wait(kSp, 31, 1);
     }
     file.end_main(kSp);
-    EXPECT_EQ(run<uint8_t>(file, pattern(4096)), pattern(4096)) << fields;
+    EXPECT_EQ(run_program<uint8_t>(file, pattern(4096)), pattern(4096)) << fields;
   }
 }
 
@@ -231,7 +232,7 @@ TEST_F(LoaderTransfer, InstancesOfAQueueSetHaveRingsOfTheirOwn) {
     file.wait(kSp, 20, 1);
   }
   file.end_main(kSp);
-  EXPECT_EQ(run<uint8_t>(file, pattern(300)), pattern(300));
+  EXPECT_EQ(run_program<uint8_t>(file, pattern(300)), pattern(300));
 }
 
 TEST_F(LoaderTransfer, AFunctionsTransfersMoveAnewWithEachCall) {
@@ -270,7 +271,7 @@ TEST_F(LoaderTransfer, AFunctionsTransfersMoveAnewWithEachCall) {
   triggered(2);
   file.end_function(kSp);
   const auto in = ramp(24, 0, 1);
-  const auto out = run<float>(file, in);
+  const auto out = run_program<float>(file, in);
   ASSERT_EQ(out.size(), 8u);
   for (size_t i = 0; i < 8; ++i) EXPECT_EQ(out[i], in[i] + 37 * (in[i + 8] + in[i + 16]));
 }

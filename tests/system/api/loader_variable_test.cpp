@@ -9,7 +9,7 @@
 namespace neuron::test {
 namespace {
 
-constexpr uint8_t kSp = NEURON_ENGINE_SP;
+constexpr uint8_t kSyncEngine = NEURON_ENGINE_SP;
 constexpr uint8_t kPool = NEURON_ENGINE_POOL;
 
 class LoaderVariable : public RuntimeTest {
@@ -23,8 +23,8 @@ class LoaderVariable : public RuntimeTest {
 // SP triggers each transfer and waits for it.
 void move_all(ProgramFile& file, std::initializer_list<int> ids) {
   for (const int id : ids) {
-    file.trigger(kSp, static_cast<unsigned>(id));
-    file.wait(kSp, 20, 16);
+    file.trigger(kSyncEngine, static_cast<unsigned>(id));
+    file.wait(kSyncEngine, 20, 16);
   }
 }
 
@@ -36,10 +36,10 @@ void queue(ProgramFile& file) {
 void copy(ProgramFile& file, int id, const std::string& from, const std::string& to,
           unsigned bytes) {
   const std::string shape = "_sizes\": [" + std::to_string(bytes) + "], \"";
-  file.transfer(kSp, R"("id": )" + std::to_string(id) +
-                         R"(, "queue": "q", "semaphore": 20, "desc": {"from": ")" + from +
-                         R"(", "to": ")" + to + R"(", "from)" + shape + R"(from_steps": [1], "to)" +
-                         shape + R"(to_steps": [1]})");
+  file.transfer(kSyncEngine, R"("id": )" + std::to_string(id) +
+                                 R"(, "queue": "q", "semaphore": 20, "desc": {"from": ")" + from +
+                                 R"(", "to": ")" + to + R"(", "from)" + shape +
+                                 R"(from_steps": [1], "to)" + shape + R"(to_steps": [1]})");
 }
 
 Bytes output_of(ProgramFile file, const Bytes& input = {}) {
@@ -67,10 +67,11 @@ TEST_F(LoaderVariable, ConstantsComeFromArraysOfEveryVersionAndFromRawFiles) {
     file.member("sg00/raw.bin4", "WXYZ");
     queue(file);
     copy(file, 1, "array", "y", 8);
-    file.transfer(kSp, R"("id": 2, "queue": "q", "semaphore": 20, "desc": {"from": "raw", "to": "y",
+    file.transfer(kSyncEngine,
+                  R"("id": 2, "queue": "q", "semaphore": 20, "desc": {"from": "raw", "to": "y",
         "to_off": 8})");
     move_all(file, {1, 2});
-    file.end_main(kSp);
+    file.end_main(kSyncEngine);
     const Bytes y = output_of(file);
     EXPECT_EQ(std::string(y.begin(), y.end()), "abcdefghWXYZ") << int{version};
   }
@@ -87,15 +88,16 @@ TEST_F(LoaderVariable, AProgramFollowsPointersAndTablesOfAddresses) {
   // A word through the pointer into a, another through the table's second entry into b.
   const auto store_through = [&](const char* variable, int64_t at, uint32_t value) {
     for (const int word : {0, 1}) {
-      isa::Instruction& load = file.add(kSp, NEURON_OP_LOAD);
+      isa::Instruction& load = file.add(kSyncEngine, NEURON_OP_LOAD);
       load.flow.rd = static_cast<uint8_t>(8 + word);
       load.address = {0, 0, 1};
-      file.relocate(kSp, NEURON_ADDRESS_ADDR, NEURON_RELOC_VAR_ADDR, 8, variable, at + 4 * word);
+      file.relocate(kSyncEngine, NEURON_ADDRESS_ADDR, NEURON_RELOC_VAR_ADDR, 8, variable,
+                    at + 4 * word);
     }
-    isa::Instruction& mov = file.add(kSp, NEURON_OP_MOV);
+    isa::Instruction& mov = file.add(kSyncEngine, NEURON_OP_MOV);
     mov.flow.rd = 5;
     mov.scalar0 = {.value = value, .kind = NEURON_SCALAR_IMMEDIATE, .dtype = NEURON_DTYPE_U32};
-    isa::Instruction& store = file.add(kSp, NEURON_OP_STORE);
+    isa::Instruction& store = file.add(kSyncEngine, NEURON_OP_STORE);
     store.address = {0, 0, 1};
     store.bind[0] = {8, NEURON_BIND_BASE, 0, NEURON_BIND_ADD_PAIR};
     store.flow.ra = 5;
@@ -103,10 +105,11 @@ TEST_F(LoaderVariable, AProgramFollowsPointersAndTablesOfAddresses) {
   store_through("p", 0, 0x1111);
   store_through("t", 8, 0x2222);
   copy(file, 1, "a", "y", 4);
-  file.transfer(kSp, R"("id": 2, "queue": "q", "semaphore": 20, "desc": {"from": "b", "to": "y",
+  file.transfer(kSyncEngine,
+                R"("id": 2, "queue": "q", "semaphore": 20, "desc": {"from": "b", "to": "y",
       "from_sizes": [4], "from_steps": [1], "to_off": 4})");
   move_all(file, {1, 2});
-  file.end_main(kSp);
+  file.end_main(kSyncEngine);
   EXPECT_EQ(output_of(file), (Bytes{0x11, 0x11, 0, 0, 0x22, 0x22, 0, 0}));
 }
 
@@ -122,19 +125,19 @@ ProgramFile through_scratchpad(uint64_t offset) {
   copy(file, 2, "s", "y", 64);
   move_all(file, {1});
   // Adds to the first word by the address that the program itself has.
-  isa::Instruction& load = file.add(kSp, NEURON_OP_LOAD);
+  isa::Instruction& load = file.add(kSyncEngine, NEURON_OP_LOAD);
   load.flow.rd = 4;
   load.address = {0, 0, 1};
-  file.relocate(kSp, NEURON_ADDRESS_ADDR, NEURON_RELOC_VAR_ADDR, 8, "s");
-  isa::Instruction& add = file.add(kSp, NEURON_OP_ALU);
+  file.relocate(kSyncEngine, NEURON_ADDRESS_ADDR, NEURON_RELOC_VAR_ADDR, 8, "s");
+  isa::Instruction& add = file.add(kSyncEngine, NEURON_OP_ALU);
   add.flow = {.rd = 4, .ra = 4, .imm = true, .alu = NEURON_ALU_ADD};
   add.scalar0 = {.value = 1, .kind = NEURON_SCALAR_IMMEDIATE, .dtype = NEURON_DTYPE_U32};
-  isa::Instruction& store = file.add(kSp, NEURON_OP_STORE);
+  isa::Instruction& store = file.add(kSyncEngine, NEURON_OP_STORE);
   store.address = {0, 0, 1};
   store.flow.ra = 4;
-  file.relocate(kSp, NEURON_ADDRESS_ADDR, NEURON_RELOC_VAR_ADDR, 8, "s");
+  file.relocate(kSyncEngine, NEURON_ADDRESS_ADDR, NEURON_RELOC_VAR_ADDR, 8, "s");
   move_all(file, {2});
-  file.end_main(kSp);
+  file.end_main(kSyncEngine);
   return file;
 }
 
@@ -173,21 +176,21 @@ ProgramFile through_pointer() {
   file.variable("p", R"("type": "pointer", "size": 8, "referenced_var_id": 2)");
   queue(file);
   for (const int word : {0, 1}) {
-    isa::Instruction& load = file.add(kSp, NEURON_OP_LOAD);
+    isa::Instruction& load = file.add(kSyncEngine, NEURON_OP_LOAD);
     load.flow.rd = static_cast<uint8_t>(8 + word);
     load.address = {0, 0, 1};
-    file.relocate(kSp, NEURON_ADDRESS_ADDR, NEURON_RELOC_VAR_ADDR, 8, "p", 4 * word);
+    file.relocate(kSyncEngine, NEURON_ADDRESS_ADDR, NEURON_RELOC_VAR_ADDR, 8, "p", 4 * word);
   }
-  isa::Instruction& mov = file.add(kSp, NEURON_OP_MOV);
+  isa::Instruction& mov = file.add(kSyncEngine, NEURON_OP_MOV);
   mov.flow.rd = 5;
   mov.scalar0 = {.value = 77, .kind = NEURON_SCALAR_IMMEDIATE, .dtype = NEURON_DTYPE_U32};
-  isa::Instruction& store = file.add(kSp, NEURON_OP_STORE);
+  isa::Instruction& store = file.add(kSyncEngine, NEURON_OP_STORE);
   store.address = {0, 0, 1};
   store.bind[0] = {8, NEURON_BIND_BASE, 0, NEURON_BIND_ADD_PAIR};
   store.flow.ra = 5;
   copy(file, 1, "s", "y", 4);
   move_all(file, {1});
-  file.end_main(kSp);
+  file.end_main(kSyncEngine);
   return file;
 }
 
@@ -211,17 +214,17 @@ ProgramFile by_addresses(bool generated) {
   file.variable("t", R"("type": "dge-table", "size": 24, "list": [1, 3, 2])");
   file.variable("a", R"("type": "tmp-buf", "size": 64)");  // between them, whose place is fixed
   if (!generated) {
-    load_address(file, kSp, 8, "t", 0);
-    load_address(file, kSp, 10, "t", 16);
-    isa::Instruction& load = file.add(kSp, NEURON_OP_LOAD);
+    load_address(file, kSyncEngine, 8, "t", 0);
+    load_address(file, kSyncEngine, 10, "t", 16);
+    isa::Instruction& load = file.add(kSyncEngine, NEURON_OP_LOAD);
     load.flow.rd = 5;
     load.address = {4, 0, 1};
     load.bind[0] = {8, NEURON_BIND_BASE, 0, NEURON_BIND_ADD_PAIR};
-    isa::Instruction& store = file.add(kSp, NEURON_OP_STORE);
+    isa::Instruction& store = file.add(kSyncEngine, NEURON_OP_STORE);
     store.address = {0, 0, 1};
     store.bind[0] = {10, NEURON_BIND_BASE, 0, NEURON_BIND_ADD_PAIR};
     store.flow.ra = 5;
-    file.end_main(kSp);
+    file.end_main(kSyncEngine);
     return file;
   }
   file.queue("dyn",
@@ -240,8 +243,8 @@ ProgramFile by_addresses(bool generated) {
   generate.bind[1] = {8, NEURON_BIND_BASE, 1, NEURON_BIND_ADD_PAIR};
   file.relocate(kPool, NEURON_RELOC_QUEUE_CTL, NEURON_RELOC_QUEUE, 1, "dyn");
   file.end_main(kPool);
-  file.wait(kSp, 21, 4);
-  file.end_main(kSp);
+  file.wait(kSyncEngine, 21, 4);
+  file.end_main(kSyncEngine);
   return file;
 }
 
@@ -315,7 +318,7 @@ TEST_F(LoaderVariable, ADynamicQueueHasARingThatTheProgramFills) {
   move_all(file, {1});
   // More rounds than the ring has room for at once.
   constexpr unsigned kRounds = 40;
-  isa::Instruction& go = file.add(kSp, NEURON_OP_EVENT);
+  isa::Instruction& go = file.add(kSyncEngine, NEURON_OP_EVENT);
   go.update[0] = {.index = 22, .operation = NEURON_UPDATE_INC, .at_complete = true};
   isa::Instruction& started = file.add(kPool, NEURON_OP_EVENT);
   started.wait[0] = {.index = 22, .condition = NEURON_WAIT_GE, .value = 1};
@@ -333,20 +336,20 @@ TEST_F(LoaderVariable, ADynamicQueueHasARingThatTheProgramFills) {
     file.relocate(kPool, NEURON_RELOC_QUEUE_CTL, NEURON_RELOC_QUEUE, 1, "dyn");
   }
   file.end_main(kPool);
-  file.wait(kSp, 21, 4 * kRounds);
+  file.wait(kSyncEngine, 21, 4 * kRounds);
   move_all(file, {2});
-  file.end_main(kSp);
+  file.end_main(kSyncEngine);
   EXPECT_EQ(output_of(file, pattern(512)), pattern(512));
 }
 
 TEST_F(LoaderVariable, AFaultNamesTheFunctionAndTheTensorsOfItsInstruction) {
   ProgramFile file;
   file.output("y", "uint8", "[64]", 64);
-  isa::Instruction& bad = file.add(kSp, NEURON_OP_LOAD);
+  isa::Instruction& bad = file.add(kSyncEngine, NEURON_OP_LOAD);
   bad.debug = 7;
   bad.address = {0x7FFFFFFFF000, 0, 1};
-  file.end_main(kSp);
-  file.program(kSp).lines = {{7, 42, 0, "model.py"}};
+  file.end_main(kSyncEngine);
+  file.program(kSyncEngine).lines = {{7, 42, 0, "model.py"}};
   file.member("kernel_debug_info.json",
               R"({"files": ["model.py"], "functions": [{"name": "tile", "debug": [5, 9]}],
       "tensors": [{"debug": [1, 6], "name": "other"}, {"debug": [7, 7], "name": "w", "shape": [128, 64]}]})");
@@ -371,7 +374,7 @@ TEST_F(LoaderVariable, QueuesWithoutARingAndPeersAreRefusedWithTheReason) {
   owned.variable("t", R"("type": "tmp-buf", "size": 64)");
   owned.queue("q", R"("type": "data", "owner": "DVE")");
   copy(owned, 1, "t", "y", 64);
-  owned.end_main(kSp);
+  owned.end_main(kSyncEngine);
   EXPECT_EQ(load(owned, &model), NRT_INVALID);
   EXPECT_THAT(nrt_open_last_error(), HasSubstr("DVE triggers the queue set \"q\" (owner)"));
 }

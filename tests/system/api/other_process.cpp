@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// api-other-process fresh|peer: what tests of the C interface need another process for.
+// api-other-process fresh|peer|neighbour: what tests of the C interface need another process for.
 //
 //   fresh  has never initialised anything; ends with status 0 if each call says so
+//   neighbour  adds on its first core without a pause. Answers each line of stdin with the number
+//          of executions so far, each of which gave the right values in the same model time
 //   peer   core 1, connected with core 0 of this host. Says "ready", then answers lines of stdin:
 //          send BYTES SEED       sends a pattern; says the bytes that went and "good"
 //          receive BYTES SEED    receives; "good" or "wrong": is it the pattern of SEED + 1?
 //          wait BYTES SEED       begins to receive; says "waits"
-// A failure of the peer is its sentence.
+// A failure of the peer or the neighbour is its sentence.
 #include <nrt/nrt_async_sendrecv.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <iostream>
 #include <sstream>
@@ -84,6 +88,60 @@ bool serve() {
   return true;
 }
 
+// One execution with numbers of its own; nothing, or what was wrong.
+std::string add(Loaded& model, uint64_t number, uint64_t& device_ps) {
+  constexpr size_t kCount = size_t{128} * 16;
+  std::vector<float> a(kCount), b(kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    a[i] = static_cast<float>((number + i) % 4096);
+    b[i] = static_cast<float>(number * 7 % 8192);
+  }
+  for (const auto& [name, values] : {std::pair("a", &a), {"b", &b}}) {
+    if (nrt_tensor_write(model.tensors[name], values->data(), 0, kCount * sizeof(float))) {
+      return nrt_open_last_error();
+    }
+  }
+  if (model.run() != NRT_SUCCESS) return nrt_open_last_error();
+  const std::vector<float> sum = model.floats("sum");
+  for (size_t i = 0; i < kCount; ++i) {
+    if (sum[i] == a[i] + b[i]) continue;
+    return "execution " + std::to_string(number) + ", element " + std::to_string(i) + ": found " +
+           std::to_string(sum[i]) + ", expected " + std::to_string(a[i] + b[i]);
+  }
+  nrt_open_execution_report_t report{};
+  report.size = sizeof(report);
+  if (nrt_open_get_execution_report(model.model, &report)) return nrt_open_last_error();
+  device_ps = report.device_ps;
+  return "";
+}
+
+bool compute() {
+  if (nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "") != NRT_SUCCESS) return false;
+  Loaded model(small_add());
+  uint64_t right = 0, expected = 0;
+  // The first execution also points the rings at the tensors.
+  for (;; ++right) {
+    uint64_t device_ps = 0;
+    std::string wrong = add(model, right, device_ps);
+    if (right == 1) {
+      expected = device_ps;
+      say("ready");
+    } else if (wrong.empty() && right > 1 && device_ps != expected) {
+      wrong = "execution " + std::to_string(right) + " took " + std::to_string(device_ps) +
+              " ps, expected " + std::to_string(expected);
+    }
+    if (!wrong.empty()) {
+      say(wrong);
+      return false;
+    }
+    pollfd asked{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+    if (poll(&asked, 1, 0) != 1) continue;
+    std::string line;
+    if (!std::getline(std::cin, line)) return true;
+    say(std::to_string(right + 1));
+  }
+}
+
 bool is_uninitialised() {
   nrt_tensor_t* tensor = nullptr;
   nrt_model_t* model = nullptr;
@@ -102,8 +160,9 @@ bool is_uninitialised() {
 int main(int argc, char** argv) {
   const std::string command = argc == 2 ? argv[1] : "";
   if (command == "fresh") return neuron::test::is_uninitialised() ? 0 : 1;
-  if (command != "peer") return 2;
-  if (neuron::test::serve()) return 0;
+  if (command == "neighbour" && neuron::test::compute()) return 0;
+  if (command != "peer" && command != "neighbour") return 2;
+  if (command == "peer" && neuron::test::serve()) return 0;
   neuron::test::say(nrt_open_last_error());
   return 1;
 }

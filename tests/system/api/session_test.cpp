@@ -106,7 +106,7 @@ TEST_F(Session, SaysUninitialisedBeforeAndClosedAfter) {
   EXPECT_EQ(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, 64, "t", &tensor), NRT_CLOSED);
   EXPECT_THAT(nrt_open_last_error(), HasSubstr("nrt_init"));
   // A program of its own has never initialised anything.
-  const test::Run fresh = run({built("tests/api-other-process"), "fresh"});
+  const test::Run fresh = test::run({built("tests/api-other-process"), "fresh"});
   EXPECT_EQ(fresh.ending, 0) << fresh.output;
 }
 

@@ -426,6 +426,37 @@ TEST_F(Trn2, TwoProgramsHandATensorOverBehindABarrierOrASemaphoreOfTheOtherCore)
   }
 }
 
+// Each writes its input into the memory of both, and reads the other's behind a barrier.
+TEST_F(Trn2, TwoProgramsHaveATemporaryTogether) {
+  init();
+  builder::Program first("sharing", 3), second("sharing", 3);
+  const auto write = [](builder::Program& program, unsigned own) {
+    const auto name = std::to_string(own);
+    (void)program.temporary("of its own " + name, NEURON_DTYPE_F32, {own + 1, 1000});
+    const auto x = program.input("x" + name, NEURON_DTYPE_F32, {128, 64});
+    const auto y = program.output("y" + name, NEURON_DTYPE_F32, {128, 64});
+    const auto board = program.shared_temporary("board", NEURON_DTYPE_F32, {2, 128, 64});
+    program.dma(builder::Engine::kSp, board.block(128 * own, 128, 0, 64), x.all());
+    program.core_barrier(builder::Engine::kPool, board.all());
+    program.dma(builder::Engine::kSp, y.all(), board.block(128 * (1 - own), 128, 0, 64));
+  };
+  write(first, 0);
+  write(second, 1);
+  first.physical_cores(2, &second);
+  const auto neff = first.build();
+  ASSERT_TRUE(neff) << neff.error().sentence;
+  for (int vnc = 0; vnc < 4; ++vnc) {
+    Loaded model(*neff, vnc);
+    for (int run = 0; run < 5; ++run) {
+      model.fill("x0", static_cast<float>(run));
+      model.fill("x1", 100);
+      ASSERT_EQ(model.run(), NRT_SUCCESS) << vnc << ": " << nrt_open_last_error();
+      EXPECT_EQ(model.floats("y0")[8191], 100);
+      EXPECT_EQ(model.floats("y1")[0], static_cast<float>(run));
+    }
+  }
+}
+
 // Which of the two comes second, and is trapped, is up to the host; the sentence has both.
 TEST_F(Trn2, ARaceOfTwoProgramsForATensorIsTrappedAndNamesBothAndTheirCores) {
   init();

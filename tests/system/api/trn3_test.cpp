@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chips of generation 4: what the runtime says of them, the room of their SBUF, and collectives
 // through their switch.
+#include "tests/support/files.h"
+#include "tests/support/process.h"
 #include "tests/system/api/support.h"
 #include "tools/compiler/program_builder/program.h"
 
@@ -49,6 +51,42 @@ TEST_F(Trn3, IsNamedWithItsHalfOfAStackAndItsVirtualCores) {
   size_t size = 0;
   ASSERT_EQ(nrt_get_vnc_memory_stats(3, &stats, sizeof stats, &size), NRT_SUCCESS);
   EXPECT_EQ(stats.bytes_limit, uint64_t{36} << 30);
+}
+
+// Public sources name two ids and no difference.
+TEST_F(Trn3, OfTheSecondPciIdIsBroughtUpAsThatOfTheFirstOne) {
+  const std::string first = "0x7564", second = "0x7565";
+  std::string text = read_file(source("driver/profiles/trn3pd98.3xlarge.json"));
+  const size_t at = text.find(first);
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, first.size(), second);
+  const Folder folder;
+  const std::string profile = folder.write("second.json", text);
+  // Behind the time and the name of the instance type, which is the file's.
+  const auto listed = [](const std::string& emulator) {
+    const test::Run run =
+        test::run({built("bin/neuron-ls"), "--format", "json"}, {{"NEURON_EMULATOR", emulator}});
+    EXPECT_EQ(run.ending, 0) << run.output;
+    const size_t devices = run.output.find("\"neuron_devices\"");
+    return devices == std::string::npos ? run.output : run.output.substr(devices);
+  };
+  const std::string found = listed(profile);
+  EXPECT_EQ(found, listed("trn3pd98.3xlarge"));
+  EXPECT_THAT(found, HasSubstr("\"name\": \"Trainium3\""));
+
+  const Setting other("NEURON_EMULATOR", profile.c_str());
+  const Setting one("NEURON_LOGICAL_NC_CONFIG", "1");
+  init();
+  nrt_instance_info_t info{};
+  ASSERT_EQ(nrt_get_instance_info(&info, sizeof info), NRT_SUCCESS);
+  EXPECT_STREQ(info.arch_name, "Trn3");
+  uint32_t cores = 0;
+  ASSERT_EQ(nrt_get_total_nc_count(&cores), NRT_SUCCESS);
+  EXPECT_EQ(cores, 8u);
+  Loaded model(bytes_of(one_tile(4, 64)), 7);
+  model.fill("x", 2);
+  ASSERT_EQ(model.run(), NRT_SUCCESS) << nrt_open_last_error();
+  EXPECT_EQ(model.floats("y"), std::vector<float>(NEURON_PARTITIONS * 64, 3.0F));
 }
 
 TEST_F(Trn3, KeepsATileOf240KibibytesInEachPartitionWhichTrn2Cannot) {

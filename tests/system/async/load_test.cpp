@@ -18,7 +18,7 @@ constexpr int kThreads = 16;
 constexpr int kExecutions = 640;  // of each thread
 constexpr int kTransfers = 60;    // of each kind
 // For the last of thousands of executions, under a sanitizer and on a busy host.
-constexpr std::chrono::seconds kPatience(240);
+constexpr std::chrono::seconds kLoadPatience(240);
 
 struct Request {
   nrta_seq_t seq = 0;
@@ -95,11 +95,11 @@ TEST_F(Load, SixteenThreadsWithTenThousandOutstanding) {
   gate.open();
   for (int i = 0; i < kThreads; ++i) {
     for (const Request& request : executions[i]) {
-      ASSERT_TRUE(finish(request.seq, kPatience));
+      ASSERT_TRUE(finish(request.seq, kLoadPatience));
       ASSERT_EQ(request.status.load(), NRT_SUCCESS);
     }
     for (const Request& request : transfers[i]) {
-      ASSERT_TRUE(finish(request.seq, kPatience));
+      ASSERT_TRUE(finish(request.seq, kLoadPatience));
       ASSERT_EQ(request.status.load(), NRT_SUCCESS);
     }
     EXPECT_EQ(contents(tensors[i]), sources[i]);
@@ -151,7 +151,7 @@ TEST_F(Load, SubmittersOutrunASmallQueueWithoutLoss) {
   for (std::thread& thread : threads) thread.join();
   for (const auto& own : requests) {
     for (size_t i = 0; i < own.size(); ++i) {
-      ASSERT_TRUE(finish(own[i].seq, kPatience));
+      ASSERT_TRUE(finish(own[i].seq, kLoadPatience));
       EXPECT_EQ(own[i].status.load(), NRT_SUCCESS);
       EXPECT_TRUE(i == 0 || own[i].seq > own[i - 1].seq);
     }

@@ -109,9 +109,9 @@ std::map<std::string, Verdict> run_on_device(const std::vector<Cell>& cells) {
   setenv("NEURON_RT_LOG_LEVEL", "QUIET", 0);  // refusals are checked, not read
   std::map<std::string, Verdict> verdicts;
   const uint32_t ranks = cells.front().ranks;
-  const auto buffers = cells.front().executor == Executor::kDeviceSbuf
-                           ? nccom::BufferPlace::kSbuf
-                           : nccom::BufferPlace::kMemory;
+  nccom::DeviceBuffers buffers;
+  buffers.place = cells.front().executor == Executor::kDeviceSbuf ? nccom::BufferPlace::kSbuf
+                                                                  : nccom::BufferPlace::kMemory;
   auto participants = nccom::make_device_participants(0, ranks, ranks, ranks, "", 1, buffers);
   if (!participants) {
     verdicts[cells.front().name()] = {Verdict::Kind::kWrong, participants.error().sentence};

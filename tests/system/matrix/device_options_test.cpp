@@ -71,12 +71,47 @@ TEST_F(DeviceOptions, IterationsTakeBuffersOfTheirOwnInTurn) {
       << text_;
 }
 
-TEST_F(DeviceOptions, CoalescedOperationsShareNoOutput) {
+TEST_F(DeviceOptions, CoalescedOperationsHaveOutputsOfTheirOwnOrShareOne) {
   EXPECT_EQ(run("-r 2 -n 1 -b 4K -e 4K --seed 3 --check --coalesced-cc-size-ratio [1,2,1] allr"), 0)
       << text_;
-  EXPECT_NE(run("-r 2 -n 1 -b 4K -e 4K --coalesced-cc-size-ratio [1,1] --shared-output-buff allr"),
-            0);
-  EXPECT_THAT(text_, HasSubstr("--shared-output-buff: on the device"));
+  for (const char* operation : {"allr", "allg", "redsct", "alltoall"}) {
+    EXPECT_EQ(run(std::string("-r 2 -n 2 -b 4K -e 8K --coalesced-cc-size-ratio [1,3,2] "
+                              "--shared-output-buff ") +
+                  operation),
+              0)
+        << text_;
+    EXPECT_THAT(text_, HasSubstr("Avg bus bandwidth")) << operation;
+  }
+}
+
+TEST_F(DeviceOptions, TilesOfTheStateBufferAreGatheredBesideOrBelowOneAnother) {
+  for (const char* layout :
+       {"", "--cc-dim 1", "--input-shape [1,1][16,32]", "--cc-dim 1 --input-shape [1,1][32,32]",
+        "--input-shape [1,1][64,16] --output-shape [1,1][64,48]"}) {
+    EXPECT_EQ(run(std::string("-r 4 -n 2 -b 16K -e 16K --seed 3 --check random -d fp32 --sb2sb ") +
+                  layout + " allg"),
+              0)
+        << layout << text_;
+    EXPECT_THAT(text_, HasSubstr("results compared, all right")) << layout;
+  }
+  EXPECT_EQ(run("-r 4 -n 1 -b 16K -e 16K --seed 3 --check -d bf16 --sb2sb --cc-dim 1 redsct"), 0)
+      << text_;
+  EXPECT_EQ(run("-r 4 -n 1 -b 4K -e 64K --seed 3 --check -d bf16 --sb2sb allr alltoall permute"), 0)
+      << text_;
+}
+
+TEST_F(DeviceOptions, LayoutsThatTilesCannotHaveAreRefusedWithASentence) {
+  const auto refuses = [&](const std::string& options, const std::string& sentence) {
+    EXPECT_NE(run("-r 4 -n 1 -b 16K -e 16K -d fp32 " + options), 0) << options;
+    EXPECT_THAT(text_, HasSubstr(sentence)) << options;
+  };
+  refuses("--sb2sb --input-shape [1,2][16,32] allg", "expected [1,1][elements,partitions]");
+  refuses("--sb2sb --input-shape [1,1][16,256] allg", "at most 128 partitions");
+  refuses("--sb2sb --input-shape [1,1][16,32] --output-shape [1,1][8,32] allg",
+          "rows of 16 and of 8 elements");
+  refuses("--sb2sb --cc-dim 1 --input-shape [1,1][16,64] allg", "--cc-dim 1: 4 blocks");
+  refuses("--cc-dim 1 allg", "--cc-dim belongs to --sb2sb");
+  refuses("--sb2sb --backend host allg", "only devices have state buffers");
 }
 
 TEST_F(DeviceOptions, VirtualCoresOfTwoAreRanks) {

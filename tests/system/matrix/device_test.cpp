@@ -19,16 +19,16 @@ void expect_success(const std::string& options) {
   EXPECT_EQ(run.ending, 0) << run.output;
 }
 
-constexpr const char* kOperations =
+constexpr const char* kDeviceOperations =
     " allr allg redsct alltoall broadcast reduce gather scatter sendrecv permute barrier "
     "all_gatherv reduce_scatterv alltoallv";
 
 TEST(Device, DoesEveryOperationOnThirtyTwoCores) {
-  expect_success(std::string("-r 32") + kOperations);
+  expect_success(std::string("-r 32") + kDeviceOperations);
 }
 
 TEST(Device, DoesEveryOperationWithOneProcessForEachOfThirtyTwoCores) {
-  expect_success(std::string("-r 32 --processes") + kOperations);
+  expect_success(std::string("-r 32 --processes") + kDeviceOperations);
 }
 
 TEST(Device, DoesOperationsInPlace) {

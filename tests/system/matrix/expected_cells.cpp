@@ -46,12 +46,12 @@ constexpr const char* kTypes[] = {"uint8", "int8", "fp8e3",  "fp8",   "fp8e5", "
                                   "fp16",  "bf16", "uint32", "int32", "fp32",  "uint64", "int64"};
 constexpr const char* kSizes[] = {"0", "1", "7", "1031", "9001"};
 
-struct Executor {
+struct ColumnOfExecutor {
   const char* name;
   bool several_nodes;  // two ranks in each
   bool needs_elements;
 };
-constexpr Executor kExecutors[] = {
+constexpr ColumnOfExecutor kColumnsOfExecutors[] = {
     {"host", false, false},          {"tcp", false, false},        {"rough", false, false},
     {"device", false, true},         {"device_sbuf", false, true}, {"simulated_node", false, false},
     {"simulated_nodes", true, false}};
@@ -98,7 +98,7 @@ std::map<std::string, Expected> expected_cells(bool all) {
       for (const char* size : kSizes) {
         for (const uint32_t ranks : kRanks) {
           for (size_t a = 0; a < std::size(kAlgorithms); ++a) {
-            for (const Executor& executor : kExecutors) {
+            for (const ColumnOfExecutor& executor : kColumnsOfExecutors) {
               const std::string name = std::string(operation.name) + "/" + type + "/" + size +
                                        "/ranks" + std::to_string(ranks) + "/" + kAlgorithms[a] +
                                        "/" + executor.name;

@@ -34,7 +34,7 @@ struct Event {
 };
 
 std::string to_line(const Event& event);
-std::optional<Event> from_line(std::string_view line);
+std::optional<Event> from_line(std::string_view text);
 
 struct Expectations {
   uint32_t ranks = 0;

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using Kind = Event::Kind;
 
-uint64_t reference(uint32_t, uint32_t, uint64_t sequence) { return 100 + sequence; }
+uint64_t expected_value(uint32_t, uint32_t, uint64_t sequence) { return 100 + sequence; }
 
 Event event(uint64_t time, uint32_t rank, uint64_t sequence, Kind kind, std::string text = "",
             uint32_t comm = 0) {
@@ -46,7 +46,7 @@ Expectations expectations() {
 }
 
 std::vector<std::string> complaints(const std::vector<Event>& events) {
-  return check(events, expectations(), reference);
+  return check(events, expectations(), expected_value);
 }
 
 TEST(History, OneThatKeepsAllRulesHasNoComplaint) {
@@ -106,9 +106,9 @@ TEST(History, ARankThatIsNeverToldIsStranded) {
   auto expected = expectations();
   expected.gone = {};
   expected.ranks = 3;
-  EXPECT_THAT(check(events, expected, reference), Contains(HasSubstr("stranded: rank 2")));
+  EXPECT_THAT(check(events, expected, expected_value), Contains(HasSubstr("stranded: rank 2")));
   events.erase(events.begin() + 6);
-  EXPECT_THAT(check(events, expected, reference), Contains(HasSubstr("nobody noticed")));
+  EXPECT_THAT(check(events, expected, expected_value), Contains(HasSubstr("nobody noticed")));
 }
 
 TEST(History, LinesComeBackAsTheyWere) {

@@ -449,7 +449,7 @@ class DmaCompute(Case):
         return [2 * d(x) + y, np.minimum(x, y)]
 
     def wrong(x, y):
-        nisa.dma_compute(new(), [x, y], nl.add, scales=[1.0, 2.0])
+        nisa.dma_compute(new(), [x, y], nl.maximum, scales=[1.0, 2.0])
 
 
 class Max8(Case):

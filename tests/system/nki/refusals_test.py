@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 from common import DeviceTest, line_of, nisa, nki, nl, normal, output
-from nki import grids
+from nki import dtypes, grids
 
 
 class Refusals(DeviceTest):
@@ -32,6 +32,11 @@ class Refusals(DeviceTest):
         line = line_of(kernel, "large =")
         self.refused_at(kernel, (normal(128, 8),), "large =", "SBUF has no room", '"large"',
                         "6 tiles", f"refusals_test.py:{line}", "bytes were asked for")
+
+    def test_nki_has_no_integers_of_64_bits(self):
+        for dtype, narrower in (("int64", "int32"), (np.uint64, "uint32"), (np.dtype("int64"), "int32")):
+            with self.assertRaisesRegex(TypeError, f"int64' is no data type of NKI; use u?{narrower[-5:]}"):
+                dtypes.dtype_of(dtype)
 
     def test_a_dropped_tile_gives_its_space_back(self):
         @nki.jit

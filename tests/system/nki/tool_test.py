@@ -178,9 +178,52 @@ class Tool(unittest.TestCase):
         self.assertIn("its kernels are", self.nki("run", "kernels.py::none", status=1))
         said = self.nki("run", "kernels.py::double", "--shapes", "128x-1", status=1)
         self.assertTrue(said.startswith("neuron-nki: --shapes 128x-1: expected"), said)
+        for wrong in ("float99", "float8_e4m3fn_x4"):
+            said = self.nki("run", "kernels.py::double", "--shapes", f"128x64:{wrong}", status=1)
+            self.assertRegex(said, rf"^neuron-nki: --shapes 128x64:{wrong}: .*{wrong}.*; it has float32, .*\n$")
         (self.folder / "bad.py").write_text("x = 1\ndef f(:\n")
         said = self.nki("run", "bad.py::f", status=1)
         self.assertRegex(said, r"^neuron-nki: .*bad.py:2: invalid syntax: def f\(:\n$")
+
+    def test_what_is_refused_is_refused_before_arrays_are_filled(self):
+        # Numbers of 164 GB, for which the test's host has no room: the refusal needs none.
+        said = self.nki("run", "kernels.py::double", "--shapes", "128x160000000", status=1)
+        self.assertRegex(said, r"^neuron-nki: .*kernels.py:\d+: .*\n$")
+        self.assertNotIn("allocate", said)
+
+    def test_a_file_that_cannot_be_written_is_named_and_what_was_there_stays(self):
+        kept = self.folder / "kept" / "a.neff"
+        kept.parent.mkdir()
+        kept.write_text("as before")
+        limited = ("import resource, sys; from nki.tool import write; from nki.errors import NkiError\n"
+                   "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+                   "try: write(sys.argv[1], bytes(1000))\n"
+                   "except NkiError as error: print(error)")
+        done = subprocess.run(["/usr/bin/python3", "-c", limited, str(kept)], capture_output=True, text=True, check=True,
+                              env={**os.environ, "PYTHONPATH": str(BUILD / "share" / "neuron" / "python")})
+        self.assertEqual(done.stdout, f"cannot write {kept}: File too large\n")
+        self.assertEqual([path.name for path in kept.parent.iterdir()], ["a.neff"])
+        self.assertEqual(kept.read_text(), "as before")
+        said = self.nki("compile", "kernels.py::double", "--shapes", "128x64", "-o", "/nowhere/a.neff", status=1)
+        self.assertEqual(said, "neuron-nki: cannot write /nowhere/a.neff: No such file or directory\n")
+
+    def test_a_reader_that_has_gone_is_told_nothing_and_a_full_disk_is(self):
+        words = f"{BUILD}/bin/neuron-nki bench kernels.py::double --shapes 128x64 , 128x32"
+        for rest, status, wanted in (("| head -c 1 >/dev/null", 1, ""), (">/dev/full", 1, "cannot write to standard output")):
+            done = subprocess.run(["bash", "-c", f"{words} {rest}; exit ${{PIPESTATUS[0]}}"], cwd=self.folder,
+                                  capture_output=True, text=True, check=False,
+                                  env={**os.environ, "HOME": str(self.folder), "PYTHONPYCACHEPREFIX": self.compiled})
+            self.assertEqual(done.returncode, status)
+            self.assertIn(wanted, done.stderr)
+            self.assertLessEqual(done.stderr.count("\n"), 1)
+            self.assertEqual(bool(wanted), bool(done.stderr), done.stderr)
+
+    def test_a_python_without_numpy_is_told_what_the_program_needs(self):
+        bare = self.folder / "bare"
+        bare.write_text('#!/bin/sh\nexec /usr/bin/python3 -S "$@"\n')
+        bare.chmod(0o755)
+        said = self.nki("run", "kernels.py::double", "--shapes", "128x64", status=1, NEURON_NKI_PYTHON=str(bare))
+        self.assertRegex(said, r"^neuron-nki: the package nki needs NumPy, .*; NEURON_NKI_PYTHON names one\n$")
 
     def test_a_device_of_another_family_is_named(self):
         said = self.nki("run", "kernels.py::double", "--shapes", "128x64", "--target", "trn2",
@@ -191,6 +234,9 @@ class Tool(unittest.TestCase):
                                                  status=1))
         (self.folder / "empty").write_text("")
         self.assertIn("the trace is empty", self.nki("lower", "empty", "-o", "x.neff", status=1))
+        (self.folder / "cut.trace").write_text('{"trace": ')
+        said = self.nki("lower", "cut.trace", "-o", "x.neff", status=1)
+        self.assertRegex(said, r"^neuron-nki: cut.trace: line 1, column \d+: not valid JSON.*\n$")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 
 #include "driver/emulator/chip/fault_plan.h"
 #include "tests/support/daemon.h"
+#include "tools/common/exit_status.h"
 
 namespace neuron::precheck {
 namespace {
@@ -329,6 +330,23 @@ TEST(Precheck, LeavesCoresAloneThatOthersHoldAndCountsThem) {
   EXPECT_THAT(busy->at("found").as_string().c_str(),
               HasSubstr(std::to_string(holder.process().pid())));
   EXPECT_FALSE(holder.process().ended());
+}
+
+// A device of which nothing ran has not passed, however many others are free.
+TEST(Precheck, HasCheckedNothingWhereAllCoresOfTheDevicesThatAreAskedForAreHeld) {
+  const Folder folder;
+  const Daemon daemon(folder, kProfile);
+  test::Worker first(folder, daemon.emulator(), 0, "empty.neff");
+  test::Worker second(folder, daemon.emulator(), 1, "empty.neff");
+  ASSERT_EQ(first.line(), "ready") << first.log();
+  ASSERT_EQ(second.line(), "ready") << second.log();
+  const Outcome held = run(folder, daemon.emulator(), {"--device", "0", "--no-collectives"});
+  EXPECT_EQ(held.status, tools::kBusy) << held.text;
+  const Outcome other = run(folder, daemon.emulator(), {"--device", "1", "--no-collectives"});
+  EXPECT_EQ(other.status, 0) << other.text;
+  const json::array& devices = other.root.at("devices").as_array();
+  ASSERT_EQ(devices.size(), 1u) << other.text;
+  EXPECT_EQ(devices[0].at("device"), 1);
 }
 
 TEST(Precheck, SaysWhyThereIsNoDevice) {

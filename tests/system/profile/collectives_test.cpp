@@ -14,6 +14,7 @@
 #include "tests/support/daemon.h"
 #include "tests/support/files.h"
 #include "tests/support/process.h"
+#include "tests/system/profile/json_number.h"
 
 namespace neuron::profile {
 namespace {
@@ -52,8 +53,6 @@ class CollectivesOfAProfile : public testing::Test {
   std::string emulator_ = "trn1.2xlarge";
   test::Folder folder_;
 };
-
-double number(const json::value& value) { return value.to_number<double>(); }
 
 TEST_F(CollectivesOfAProfile, HaveEachTransferToAnotherRankWithItsBytesAndTheWaitsForThatRank) {
   capture("p.ntff");

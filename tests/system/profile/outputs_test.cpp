@@ -324,17 +324,33 @@ TEST_F(ProfileOutputs, OfEveryExecutionNeedNoOtherOption) {
   EXPECT_THAT(said.out, HasSubstr("saved output \"sum.2\" as \"sum.2\"\n"));
 }
 
+TEST_F(ProfileOutputs, OfAFileThatCannotBeReadAreNotSaidToBeAReport) {
+  const Said said = shell("neuron-profile view -s nowhere.ntff");
+  EXPECT_EQ(said.ending, 1);
+  EXPECT_THAT(said.error, testing::Not(HasSubstr("this is the report")));
+}
+
 TEST_F(ProfileOutputs, InspectRunsACommandThatRecordsASession) {
   capture();
   Said said = shell(
       "neuron-profile inspect -o out.d --max-events 5 neuron-profile capture -n add.neff "
       "--disable-profile");
   ASSERT_EQ(said.ending, 0) << said.error;
+  // The folder that was given to -o, and that of the program in it.
+  said = shell("neuron-profile view -d out.d --output-file of-both");
+  ASSERT_EQ(said.ending, 0) << said.error;
   said = shell("neuron-profile view -d out.d/*pid* --output-file tables");
   ASSERT_EQ(said.ending, 0) << said.error;
+  EXPECT_EQ(names_in("of-both"), names_in("tables"));
   EXPECT_THAT(names_in("tables"), HasSubstr("DeviceProfileList.parquet"));
   EXPECT_THAT(names_in("tables"), HasSubstr("SystemProfileEvents.parquet"));
   EXPECT_THAT(said.error, HasSubstr("events, the oldest ones"));
+  ASSERT_EQ(shell("cp -r out.d/*pid* out.d/second").ending, 0);
+  said = shell("neuron-profile view -d out.d");
+  EXPECT_EQ(said.ending, 1);
+  EXPECT_THAT(said.error,
+              testing::MatchesRegex(".*'out.d' has 2 sessions, of as many programs; name "
+                                    "one of them: out.d/.*, out.d/.*\n"));
   said = run("inspect --capture-system-profiles -- sh -c 'env; exit 7'");
   EXPECT_EQ(said.ending, 7);
   EXPECT_THAT(said.out, HasSubstr("NEURON_RT_INSPECT_OUTPUT_DIR=./output\n"));

@@ -11,6 +11,7 @@
 
 #include "tests/support/files.h"
 #include "tests/support/process.h"
+#include "tests/system/profile/json_number.h"
 #include "tools/compiler/program_builder/program.h"
 #include "tools/neuron-profile/parquet/table_writer.h"
 
@@ -59,8 +60,6 @@ class ParquetTables : public testing::Test {
   std::string file() const { return folder_.path("p.ntff"); }
   test::Folder folder_;
 };
-
-double number(const json::value& value) { return value.to_number<double>(); }
 
 TEST_F(ParquetTables, HaveTheEventsOfTheProfileAndTheFieldsOfThePublishedSchema) {
   capture();

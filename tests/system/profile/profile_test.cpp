@@ -22,15 +22,15 @@ using testing::HasSubstr;
 
 const std::string kProgram = test::built("bin/neuron-profile");
 
-struct Said {
+struct SaidOfProfile {
   test::Ending ending;
   std::string out, error;
 };
 
 class ProfileProgram : public testing::Test {
  protected:
-  Said run(const std::string& arguments) { return shell(kProgram + " " + arguments); }
-  Said shell(const std::string& line) {
+  SaidOfProfile run(const std::string& arguments) { return shell(kProgram + " " + arguments); }
+  SaidOfProfile shell(const std::string& line) {
     const test::Run ended = test::shell("cd " + folder_.path() + " && { " + line + "; } >out 2>err",
                                         {{"NEURON_EMULATOR", emulator_}});
     return {ended.ending, folder_.read("out"), folder_.read("err") + ended.output};
@@ -42,7 +42,8 @@ class ProfileProgram : public testing::Test {
   // The second execution of attention, in p.ntff.
   void capture() {
     folder_.write("attention.neff", test::read_file(test::built("neff/attention.neff")));
-    const Said said = run("capture -n attention.neff -s p.ntff --num-exec 2 --profile-nth-exec 2");
+    const SaidOfProfile said =
+        run("capture -n attention.neff -s p.ntff --num-exec 2 --profile-nth-exec 2");
     ASSERT_EQ(said.ending, 0) << said.error;
     EXPECT_EQ(said.out, "wrote p_exec_2.ntff\n");
     ASSERT_EQ(shell("mv p_exec_2.ntff p.ntff").ending, 0);
@@ -65,7 +66,7 @@ double metric(const json::value& summary, const char* name) {
 
 TEST_F(ProfileProgram, NamesWhatLimitsAnExecutionAndItsSharesAddUpToItsTime) {
   capture();
-  const Said said = run("view -s p.ntff --output-format report");
+  const SaidOfProfile said = run("view -s p.ntff --output-format report");
   ASSERT_EQ(said.ending, 0) << said.error;
   EXPECT_EQ(said.error, "");
   EXPECT_THAT(said.out, HasSubstr("limit this execution"));
@@ -85,7 +86,7 @@ TEST_F(ProfileProgram, NamesWhatLimitsAnExecutionAndItsSharesAddUpToItsTime) {
 
 TEST_F(ProfileProgram, SummaryJsonHasWhatReadersOfTheOriginalTakeFromIt) {
   capture();
-  const Said said = run("view -s p.ntff -n attention.neff --output-format summary-json");
+  const SaidOfProfile said = run("view -s p.ntff -n attention.neff --output-format summary-json");
   ASSERT_EQ(said.ending, 0) << said.error;
   const json::value summary = parsed(said.out);
   ASSERT_EQ(summary.as_object().size(), 1u);
@@ -104,9 +105,10 @@ TEST_F(ProfileProgram, SummaryJsonHasWhatReadersOfTheOriginalTakeFromIt) {
                      (2 * 128 * 128 * 2.8e9 * time);
   EXPECT_NEAR(mfu, metric(summary, "mfu_estimated_percent"), 1e-6);
   // The same numbers as text.
-  const Said text = run("view -s p.ntff --output-format summary-text");
+  const SaidOfProfile text = run("view -s p.ntff --output-format summary-text");
   EXPECT_THAT(text.out, testing::ContainsRegex("nc_idx +0\nnd_idx +0\ntotal_time +[0-9.e-]+\n"));
-  const Said other = run("view -s p.ntff --output-format summary-json --json-pretty-print");
+  const SaidOfProfile other =
+      run("view -s p.ntff --output-format summary-json --json-pretty-print");
   EXPECT_EQ(parsed(other.out), summary);
 }
 
@@ -148,7 +150,7 @@ TEST_F(ProfileProgram, ADeviceOfADaemonGivesTheSameEventsAsOneInTheProcess) {
 TEST_F(ProfileProgram, ShowSessionListsExecutionsForReadersOfTheOriginal) {
   keep("add.neff", kernels::tensor_add("add", NEURON_DTYPE_F32, 128, 16));
   ASSERT_EQ(run("capture -n add.neff --num-exec 3 --profile-nth-exec 0").ending, 0);
-  const Said said = run("show-session -s profile.ntff --show-errors -j");
+  const SaidOfProfile said = run("show-session -s profile.ntff --show-errors -j");
   ASSERT_EQ(said.ending, 0) << said.error;
   const json::value session = parsed(said.out);
   const json::array& graphs = session.at("NeffNodes").at(0).at("NodeInfo").at("Graphs").as_array();
@@ -173,7 +175,7 @@ TEST_F(ProfileProgram, CaptureTakesInputsAndKeepsTheOutputsOfEveryExecution) {
     twos.append(reinterpret_cast<const char*>(&two), 4);
   }
   folder_.write("ones", ones);
-  const Said said =
+  const SaidOfProfile said =
       run("capture -n add.neff --num-exec 2 --save-output --write-tensors-per-exec "
           "--check-output-determinism a ones b ones");
   ASSERT_EQ(said.ending, 0) << said.error;
@@ -188,7 +190,7 @@ TEST_F(ProfileProgram, CaptureTakesInputsAndKeepsTheOutputsOfEveryExecution) {
 
 TEST_F(ProfileProgram, ARankThatThereIsNotIsNoRankToProfile) {
   for (const char* wrong : {"2", "x", "01"}) {
-    const Said said = run(std::string("capture -n none.neff -r 2 -i ") + wrong);
+    const SaidOfProfile said = run(std::string("capture -n none.neff -r 2 -i ") + wrong);
     EXPECT_NE(said.ending, 0) << wrong;
     EXPECT_THAT(said.error, HasSubstr("expected all or a rank from 0 to 1")) << wrong;
   }
@@ -198,7 +200,7 @@ TEST_F(ProfileProgram, ARankThatThereIsNotIsNoRankToProfile) {
 TEST_F(ProfileProgram, ForeignDamagedAndUnfinishedFilesGetASentence) {
   capture();
   folder_.write("foreign.ntff", std::string_view("\x08\x06\x12\x10somebody else's protobuf"));
-  Said said = run("view -s foreign.ntff");
+  SaidOfProfile said = run("view -s foreign.ntff");
   EXPECT_EQ(said.ending, 1);
   EXPECT_THAT(said.error, HasSubstr("is no profile of this project"));
   EXPECT_THAT(said.error, HasSubstr("neuron-profile capture"));
@@ -220,7 +222,7 @@ TEST_F(ProfileProgram, ComparesTwoProfilesAndFailsAboveAThreshold) {
   ASSERT_EQ(run("capture -n small.neff -s small.ntff").ending, 0);
   ASSERT_EQ(run("capture -n large.neff -s large.ntff").ending, 0);
   EXPECT_EQ(run("compare small.ntff small.ntff --fail-above 0").ending, 0);
-  const Said said = run("compare small.ntff large.ntff --fail-above 1");
+  const SaidOfProfile said = run("compare small.ntff large.ntff --fail-above 1");
   EXPECT_EQ(said.ending, 1);
   EXPECT_THAT(said.out, HasSubstr("hbm_read_bytes"));
   EXPECT_THAT(said.error, HasSubstr("% longer than small.ntff"));
@@ -232,7 +234,7 @@ TEST_F(ProfileProgram, ComparesTwoProfilesAndFailsAboveAThreshold) {
 TEST_F(ProfileProgram, OfACollectiveEachRankHasAProfileThatNamesTheWaitForTheOthers) {
   const std::string source = test::source("tools/neuron-as/examples/all_reduce.s");
   ASSERT_EQ(shell(test::built("bin/neuron-as") + " " + source + " -o ranks.neff").ending, 0);
-  const Said said = run("capture -n ranks.neff -r 2 -i all -s p.ntff");
+  const SaidOfProfile said = run("capture -n ranks.neff -r 2 -i all -s p.ntff");
   ASSERT_EQ(said.ending, 0) << said.error;
   EXPECT_EQ(said.out, "wrote p_rank_0.ntff\nwrote p_rank_1.ntff\n");
   for (const char* rank : {"0", "1"}) {
@@ -324,7 +326,7 @@ TEST_F(ProfileProgram, CaptureOpensThePageInABrowserAndSaysWhereItIsIfNoneDoes) 
   folder_.write("bin/xdg-open", "#!/bin/sh\n[ -s \"$1\" ] && echo \"$1\" >opened\nexit $STATUS\n");
   folder_.write("none/empty", "");
   const std::string capture = kProgram + " capture -n add.neff -s p.ntff --open";
-  Said said = shell("chmod +x bin/xdg-open; PATH=$PWD/bin:$PATH STATUS=0 " + capture);
+  SaidOfProfile said = shell("chmod +x bin/xdg-open; PATH=$PWD/bin:$PATH STATUS=0 " + capture);
   EXPECT_EQ(said.ending, 0) << said.error;
   EXPECT_EQ(said.out, "wrote p.ntff\nwrote p.html\n");
   EXPECT_EQ(folder_.read("opened"), folder_.path("p.html") + "\n");

@@ -14,6 +14,7 @@
 
 #include "tests/support/files.h"
 #include "tests/support/process.h"
+#include "tests/system/profile/json_number.h"
 #include "tools/compiler/program_builder/program.h"
 
 namespace neuron::profile {
@@ -21,7 +22,6 @@ namespace {
 
 namespace json = boost::json;
 
-double number(const json::value& value) { return value.to_number<double>(); }
 std::string text(const json::value& value) { return std::string(value.as_string()); }
 
 // y = 2 x in tiles of 256 bytes of each partition, from lines of a kernel in Python.

@@ -5,7 +5,8 @@
 
 namespace neuron::published {
 
-kernels::Neff nki_matmul(const std::string& kernel, const test::Words& arguments) {
+kernels::Neff nki_matmul(const std::string& kernel, const test::Words& arguments,
+                         const std::string& target) {
   constexpr std::chrono::minutes kLimit{5};
   const test::Folder folder;
   const std::string neff = folder.path("kernel.neff");
@@ -13,7 +14,7 @@ kernels::Neff nki_matmul(const std::string& kernel, const test::Words& arguments
                          "compile",
                          test::source("tests/system/published/matmul.py") + "::" + kernel,
                          "--target",
-                         "trn2",
+                         target,
                          "-o",
                          neff,
                          "--shapes"};

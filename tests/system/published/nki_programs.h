@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of matmul.py, compiled by neuron-nki: the way that a user of NKI takes.
 //
-// Callers: the program model-times. Thread-safe: no state. Fails with neuron-nki's sentence.
+// Callers: the program model-times, the tests of repeated executions. Thread-safe: no state. Fails
+// with neuron-nki's sentence.
 #ifndef TESTS_SYSTEM_PUBLISHED_NKI_PROGRAMS_H
 #define TESTS_SYSTEM_PUBLISHED_NKI_PROGRAMS_H
 
@@ -12,8 +13,11 @@
 
 namespace neuron::published {
 
-// trn2: the function `kernel` for arguments as `neuron-nki compile --shapes` takes them.
-kernels::Neff nki_matmul(const std::string& kernel, const test::Words& arguments);
+// The function `kernel` for arguments as `neuron-nki compile --shapes` takes them, and a chip as
+// its
+// `--target` does.
+kernels::Neff nki_matmul(const std::string& kernel, const test::Words& arguments,
+                         const std::string& target = "trn2");
 
 }  // namespace neuron::published
 

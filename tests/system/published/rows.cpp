@@ -33,6 +33,12 @@ std::vector<std::string> columns_of(const std::string& line) {
   return columns;
 }
 
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
 }  // namespace
 
 std::string rows_path() { return test::source("tests/system/published/rows.tsv"); }
@@ -71,18 +77,18 @@ std::string error_text(const std::string& published, const std::string& ours) {
 
 Summary summary_of(const std::vector<Row>& rows) {
   Summary summary;
-  std::vector<double> errors;
+  std::vector<double> errors, of_programs;
   for (const Row& row : rows) {
     if (row.kind != "blind") continue;
     errors.push_back(std::fabs(std::atof(row.error.c_str())));
+    if (!row.of_unit()) of_programs.push_back(errors.back());
     if (errors.back() < summary.worst && !summary.worst_row.empty()) continue;
     summary.worst = errors.back();
     summary.worst_row = row.name;
   }
   summary.blind = errors.size();
-  if (errors.empty()) return summary;
-  std::sort(errors.begin(), errors.end());
-  summary.median = (errors[(errors.size() - 1) / 2] + errors[errors.size() / 2]) / 2;
+  summary.median = median_of(errors);
+  summary.of_programs = median_of(of_programs);
   return summary;
 }
 

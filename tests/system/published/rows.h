@@ -19,6 +19,7 @@ struct Row {
   std::string what, source, note;
 
   bool measured() const { return kind != "excluded"; }
+  bool of_unit() const { return unit == "TFLOPS" || unit == "elements"; }
 };
 
 // The path of the file in the source tree.
@@ -35,6 +36,7 @@ std::string error_text(const std::string& published, const std::string& ours);
 struct Summary {
   size_t blind = 0;
   double median = 0, worst = 0;
+  double of_programs = 0;  // The median of those that are about a program, not a peak of a unit
   std::string worst_row;
 };
 Summary summary_of(const std::vector<Row>& rows);

@@ -63,7 +63,16 @@ TEST(PublishedRows, SayWhatTheyAreAndWhy) {
   EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
 }
 
-TEST(PublishedRows, HaveAtLeastTenBlindOnes) { EXPECT_GE(summary_of(read_rows()).blind, 10U); }
+TEST(PublishedRows, HaveAtLeastTenBlindOnesAndSomeOfEachChip) {
+  EXPECT_GE(summary_of(read_rows()).blind, 10U);
+  for (const char* chip : {"trn1", "trn2", "trn3"}) {
+    const std::vector<Row> rows = read_rows();
+    EXPECT_GE(std::count_if(rows.begin(), rows.end(),
+                            [&](const Row& r) { return r.chip == chip && r.kind == "blind"; }),
+              3)
+        << chip;
+  }
+}
 
 TEST(PublishedRows, AreWithinPublishedBounds) {
   for (const Row& row : read_rows()) {
@@ -79,6 +88,8 @@ TEST(PublishedRows, AreQuotedByTheReadmeWithTheErrorsOfTheBlindOnes) {
   const Summary s = summary_of(read_rows());
   EXPECT_THAT(test::read_file(test::source("README.md")),
               HasSubstr(base::format("median {:.1f} %, worst {:.1f} %", s.median, s.worst)));
+  EXPECT_THAT(test::read_file(test::source("README.md")),
+              HasSubstr(base::format("of programs alone {:.1f} %", s.of_programs)));
 }
 
 }  // namespace

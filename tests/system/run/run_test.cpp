@@ -217,6 +217,23 @@ TEST_F(Run, NamesTheFileThatIsTruncatedOrNoArrayOrMissing) {
   EXPECT_THAT(said.error, HasSubstr("text.neff"));
 }
 
+TEST_F(Run, SaysWhichProgramTakesAFileThatIsNotForIt) {
+  folder_.write("model.onnx", "\x08\x08");
+  Said said = run("model.onnx --random");
+  expect_refused(said, 1);
+  EXPECT_THAT(said.error, HasSubstr("; neuron-compile makes a NEFF of an ONNX model\n"));
+  folder_.write("empty.neff", "");
+  said = run("empty.neff --random");
+  expect_refused(said, 1);
+  EXPECT_THAT(said.error, HasSubstr("empty.neff is empty; expected a NEFF\n"));
+  const std::string text = test::source("tools/neuron-as/examples/all_reduce.s");
+  ASSERT_EQ(shell(test::built("bin/neuron-as") + " " + text + " -o ranks.neff").ending, 0);
+  said = run("ranks.neff --random");
+  expect_refused(said, 1);
+  EXPECT_THAT(said.error, HasSubstr("neuron-profile capture -r RANKS does so"));
+  EXPECT_EQ(shell(test::built("bin/neuron-profile") + " capture -n ranks.neff -r 2").ending, 0);
+}
+
 TEST_F(Run, NamesAnInputThatHasNoFile) {
   make_sum();
   write("a.npy", floats({4, 8}, 0, 1));
@@ -320,6 +337,20 @@ TEST_F(Run, TakesAFreeCoreAndLeavesTheOthersToOtherProcesses) {
   said = run("sum.neff --random", shared);
   expect_refused(said, 4);
   EXPECT_THAT(said.error, HasSubstr("held by pid "));
+}
+
+TEST_F(Run, NamesAVariableOfTheEnvironmentThatNothingReads) {
+  make_sum();
+  const test::Environment misspelt{{"NEURON_RT_VISIBEL_CORES", "0"}};
+  const std::string sentence =
+      "neuron-run: no part of this runtime reads the environment variable NEURON_RT_VISIBEL_CORES; "
+      "is NEURON_RT_VISIBLE_CORES meant?\n";
+  Said said = run("sum.neff --random", misspelt);
+  EXPECT_EQ(said.ending, 0) << said.error;
+  EXPECT_EQ(said.error, sentence);
+  said = run("sum.neff --random",
+             {{"NEURON_RT_VISIBEL_CORES", "0"}, {"NEURON_RT_LOG_LEVEL", "ERROR"}});
+  EXPECT_EQ(said.error, "");
 }
 
 TEST_F(Run, OfBenchTakesOneCoreWhenOneIsAskedFor) {

@@ -16,8 +16,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-const char* const kInfer = "/v1/models/digits/infer";
-
 TEST(Answers, AreThoseOfLibnrtInBothForms) {
   const Served served;
   ASSERT_NE(served.port(), 0) << served.log();

@@ -20,8 +20,6 @@ using test::write_file;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const char* const kInfer = "/v1/models/digits/infer";
-
 std::string request_for(const std::vector<Row>& rows) {
   const std::string body = binary(rows);
   return "POST " + std::string(kInfer) +

@@ -16,8 +16,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const char* const kInfer = "/v1/models/digits/infer";
-
 // What a service manager listens on.
 class Notifications {
  public:

@@ -13,8 +13,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const char* const kInfer = "/v1/models/digits/infer";
-
 // One server for all that leaves it as it was.
 Served& shared() {
   static Served served({"--max-body", "100000", "--max-header", "1000", "--client-timeout", "300ms",
@@ -34,7 +32,8 @@ TEST(Limits, AMalformedBodyIsToldFieldAndOffset) {
       {"{\"input\":{}}", "input", 9, "unknown field"},
       {"{\"inputs\":{\"y\":[]}}", "inputs.y", 15, "it has x"},
       {"{\"inputs\":{\"x\":[1,2,oops]}}", "inputs.x", 20, "found 'o'"},
-      {"{\"inputs\":{\"x\":[1e99]}}", "inputs.x", 16, "float32 can hold"},
+      {"{\"inputs\":{\"x\":[1e99]}}", "inputs.x", 16, "float32 can hold, found '1e99'"},
+      {"{\"inputs\":{\"x\":[nan]}}", "inputs.x", 16, "float32 can hold, found 'n'"},
       {"{\"inputs\":{\"x\":[01]}}", "inputs.x", 16, "float32 can hold"},
       {"{\"inputs\":{\"x\":[[1,2],[3]]}}", "inputs.x", 24, "a list of 1 elements"},
       {"{\"inputs\":{\"x\":[1,2]}}", "inputs.x", 15, "shape is [2]"},

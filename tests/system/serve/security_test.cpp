@@ -16,7 +16,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const char* const kInfer = "/v1/models/digits/infer";
 constexpr char kToken[] = "c2VjcmV0LXRva2VuLW9mLXRoaXMtdGVzdA";
 const std::string kBearer = std::string("Authorization: Bearer ") + kToken + "\r\n";
 

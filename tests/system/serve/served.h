@@ -18,6 +18,9 @@
 
 namespace neuron::serve_test {
 
+// Where the digits model is asked.
+inline constexpr const char* kInfer = "/v1/models/digits/infer";
+
 // A socket of this test for a server, as a service manager passes one.
 class Listening {
  public:

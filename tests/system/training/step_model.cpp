@@ -12,7 +12,7 @@
 namespace neuron::digits {
 namespace {
 
-constexpr size_t kPixels = 64, kUnits = 128, kLabels = 10;
+constexpr size_t kModelPixels = 64, kUnits = 128, kModelLabels = 10;
 constexpr float kScale = 0.0625f;  // pixels are 0..16
 
 double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
@@ -35,9 +35,9 @@ Weights Weights::initial() {
     return result;
   };
   Weights weights;
-  weights.w1 = values(kPixels * kUnits, kUnits, 0.2f);  // the last row is the bias
-  weights.w2 = values(kUnits * kLabels, 0, 0.15f);
-  weights.b2 = values(0, kLabels, 0);
+  weights.w1 = values(kModelPixels * kUnits, kUnits, 0.2f);  // the last row is the bias
+  weights.w2 = values(kUnits * kModelLabels, 0, 0.15f);
+  weights.b2 = values(0, kModelLabels, 0);
   return weights;
 }
 
@@ -51,18 +51,18 @@ double Weights::accuracy(const std::vector<Digit>& digits, size_t first) const {
   for (size_t d = first; d < digits.size(); ++d) {
     double hidden[kUnits];
     for (size_t u = 0; u < kUnits; ++u) {
-      double sum = w1[kPixels * kUnits + u];
-      for (size_t p = 0; p < kPixels; ++p) {
+      double sum = w1[kModelPixels * kUnits + u];
+      for (size_t p = 0; p < kModelPixels; ++p) {
         sum += static_cast<double>(digits[d].pixels[p]) * kScale * w1[p * kUnits + u];
       }
       hidden[u] = std::max(sum, 0.0);
     }
-    double scores[kLabels];
-    for (size_t l = 0; l < kLabels; ++l) {
+    double scores[kModelLabels];
+    for (size_t l = 0; l < kModelLabels; ++l) {
       scores[l] = b2[l];
-      for (size_t u = 0; u < kUnits; ++u) scores[l] += hidden[u] * w2[u * kLabels + l];
+      for (size_t u = 0; u < kUnits; ++u) scores[l] += hidden[u] * w2[u * kModelLabels + l];
     }
-    right += std::max_element(scores, scores + kLabels) - scores == digits[d].label;
+    right += std::max_element(scores, scores + kModelLabels) - scores == digits[d].label;
   }
   return static_cast<double>(right) / static_cast<double>(digits.size() - first);
 }
@@ -143,12 +143,12 @@ Weights StepModel::read_weights(const std::string& suffix) {
 }
 
 void StepModel::write_digits(const std::vector<Digit>& batch, size_t first, size_t rows) {
-  std::vector<float> x(rows * kPixels), wanted(rows * kLabels);
+  std::vector<float> x(rows * kModelPixels), wanted(rows * kModelLabels);
   for (size_t row = 0; row < rows; ++row) {
     const Digit& digit = batch[first + row];
     std::copy(digit.pixels.begin(), digit.pixels.end(),
-              x.begin() + static_cast<ptrdiff_t>(row * kPixels));
-    wanted[row * kLabels + static_cast<size_t>(digit.label)] = 1;
+              x.begin() + static_cast<ptrdiff_t>(row * kModelPixels));
+    wanted[row * kModelLabels + static_cast<size_t>(digit.label)] = 1;
   }
   write("x", x);
   write("wanted", wanted);

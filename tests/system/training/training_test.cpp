@@ -13,8 +13,8 @@
 namespace neuron::digits {
 namespace {
 
-constexpr size_t kTrainingRows = 1437;
-constexpr float kRate = 0.05f;
+constexpr size_t kRowsOfTraining = 1437;
+constexpr float kTrainingRate = 0.05f;
 
 class Training : public ::testing::Test {
  protected:
@@ -24,8 +24,8 @@ class Training : public ::testing::Test {
     std::string error;
     digits = read_dataset(NEURON_SOURCE_DIR "/tools/compiler/kernels/digits/digits.csv.gz", error);
     ASSERT_EQ(error, "");
-    ASSERT_GT(digits.size(), kTrainingRows);
-    digits.resize(kTrainingRows);
+    ASSERT_GT(digits.size(), kRowsOfTraining);
+    digits.resize(kRowsOfTraining);
   }
   static void TearDownTestSuite() { nrt_close(); }
 
@@ -41,7 +41,7 @@ class Training : public ::testing::Test {
   static double loss_after(unsigned epochs, uint8_t dtype, bool stochastic) {
     const auto model = trainer(dtype, stochastic);
     for (unsigned epoch = 0; epoch < epochs; ++epoch) {
-      EXPECT_TRUE(model->train_epoch(digits, epoch, kRate)) << model->error();
+      EXPECT_TRUE(model->train_epoch(digits, epoch, kTrainingRate)) << model->error();
     }
     Evaluation evaluation;
     EXPECT_TRUE(model->evaluate(digits, evaluation)) << model->error();
@@ -77,7 +77,7 @@ TEST_F(Training, GivesTheSameWeightsOnEveryHost) {
       {{NEURON_DTYPE_F32, false}, {NEURON_DTYPE_BF16, false}, {NEURON_DTYPE_BF16, true}}};
   for (size_t i = 0; i < steps.size(); ++i) {
     const auto model = trainer(steps[i].first, steps[i].second);
-    ASSERT_TRUE(model->train_epoch(digits, 0, kRate)) << model->error();
+    ASSERT_TRUE(model->train_epoch(digits, 0, kTrainingRate)) << model->error();
     EXPECT_EQ(fingerprint(*model), expected[i]) << "step " << i;
   }
 }
@@ -99,14 +99,14 @@ TEST_F(Training, StartsFromOtherRandomWordsInEachStep) {
   uint64_t at_once, later;
   {
     const auto model = trainer(NEURON_DTYPE_BF16, true);
-    ASSERT_TRUE(model->train_epoch(digits, 0, kRate));
+    ASSERT_TRUE(model->train_epoch(digits, 0, kTrainingRate));
     at_once = fingerprint(*model);
   }
   {
     const auto model = trainer(NEURON_DTYPE_BF16, true);
     Evaluation evaluation;
     ASSERT_TRUE(model->evaluate(std::span(digits).first(model->batch()), evaluation));
-    ASSERT_TRUE(model->train_epoch(digits, 0, kRate));
+    ASSERT_TRUE(model->train_epoch(digits, 0, kTrainingRate));
     later = fingerprint(*model);
   }
   EXPECT_NE(at_once, later);

@@ -63,6 +63,19 @@ class Logs(unittest.TestCase):
         self.assertIn("of 1 commands, elapsed time of 4 others", next(iter(build_times.report(self.commands, 2, 2))))
 
 
+class United(unittest.TestCase):
+    def test_an_object_of_several_sources_is_named_by_the_first_and_counts_in_its_folder(self):
+        with tempfile.TemporaryDirectory() as root:
+            folder = os.path.join(root, "build/runtime/CMakeFiles/nrt.dir/Unity")
+            os.makedirs(folder)
+            with open(os.path.join(folder, "unity_0_cxx.cxx"), "w", encoding="utf-8") as file:
+                file.write(f'/* of CMake */\n#include "{root}/runtime/model/a.cpp"\n#include "{root}/runtime/model/b.cpp"\n')
+            commands = build_times.read_log(["0\t4000\t1\truntime/CMakeFiles/nrt.dir/Unity/unity_0_cxx.cxx.o\taa\n"])
+            build_times.read_united(commands, os.path.join(root, "build"), root)
+        self.assertEqual(commands[0].source(), "runtime/model/a.cpp and 1 more")
+        self.assertEqual(build_times.by_folder(commands, 2), [(4.0, 1, "runtime/model")])
+
+
 class Programs(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -4,6 +4,7 @@
 #include "tools/compiler/assembler/assembler.h"
 
 #include "driver/base/format.h"
+#include "runtime/neff/model_reader.h"
 #include "runtime/neff/text.h"
 #include "tools/compiler/assembler/names.h"
 #include "tools/compiler/assembler/source.h"

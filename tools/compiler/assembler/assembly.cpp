@@ -3,6 +3,7 @@
 
 #include "runtime/neff/definition_reader.h"
 #include "runtime/neff/engine_binary_writer.h"
+#include "runtime/neff/model_reader.h"
 #include "runtime/neff/npy.h"
 
 namespace neuron::assembler {

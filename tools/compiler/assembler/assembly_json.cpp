@@ -60,6 +60,9 @@ json::object variable_json(const neff::Subgraph& subgraph, uint32_t index,
       }
       if (variable.compressed) out["encoding"] = "streams";
       break;
+    case neff::VariableKind::kTmpBuf:
+      if (variable.shared) out["shared"] = true;
+      break;
     case neff::VariableKind::kVirtual:
       out["backing_variable_off"] = variable.backing_offset;
       break;

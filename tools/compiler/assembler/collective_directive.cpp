@@ -18,7 +18,7 @@ using base::format;
 namespace {
 
 constexpr uint64_t kMostElements = uint64_t{1} << 40;
-constexpr const char* kKeys =
+constexpr const char* kCollectiveKeys =
     "stream, semaphore, add, algorithm, root, groups, pairs, counts, displacements, "
     "receive_displacements";
 
@@ -119,9 +119,11 @@ neff::Collective Parser::parse() {
   while (cursor_.ok() && !cursor_.at_end()) {
     if (cursor_.accept(",")) continue;
     const Token at = cursor_.peek();
-    const std::string name = cursor_.name(format("one of the keys {}", kKeys));
+    const std::string name = cursor_.name(format("one of the keys {}", kCollectiveKeys));
     cursor_.expect("=");
-    if (cursor_.ok() && !key(name)) cursor_.expected_at(at, format("one of the keys {}", kKeys));
+    if (cursor_.ok() && !key(name)) {
+      cursor_.expected_at(at, format("one of the keys {}", kCollectiveKeys));
+    }
   }
   if (cursor_.ok() && lengths && c_.counts.empty()) {
     cursor_.expected("counts=[...], one for each rank of the group");

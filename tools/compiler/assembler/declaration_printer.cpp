@@ -54,6 +54,9 @@ std::string variable_text(const neff::Subgraph& subgraph, uint32_t index,
       }
       if (variable.compressed) text += ", encoding=streams";
       break;
+    case neff::VariableKind::kTmpBuf:
+      if (variable.shared) text += ", shared=yes";
+      break;
     case neff::VariableKind::kVirtual:
       if (variable.backing_offset) text += format(", backing={}", variable.backing_offset);
       break;

@@ -314,54 +314,57 @@ void Directives::variable_keys(Cursor& cursor, neff::Variable& variable, neff::T
         {current, index, cursor.line(), at.column, cursor.name("a variable")});
   };
   if (variable.kind == neff::VariableKind::kFile) variable.file_name = variable.name + ".npy";
-  parse_keys(
-      cursor,
-      "id, size, align, fabric, file, encoding, backing, offset, to, list; of inputs and outputs "
-      "with a shape also name, format, timeseries",
-      [&](std::string_view key) {
-        if (tensor != nullptr && tensor_key(cursor, key, *tensor)) return true;
-        cursor.expect("=");
-        if (key == "id") {
-          variable.id = static_cast<uint32_t>(cursor.integer("an id", 0, UINT32_MAX));
-        } else if (key == "size") {
-          variable.size = static_cast<uint64_t>(cursor.integer("a number of bytes", 1, kMostBytes));
-        } else if (key == "align") {
-          variable.alignment =
-              static_cast<uint64_t>(cursor.integer("a number of bytes", 0, 1 << 30));
-        } else if (key == "fabric") {
-          variable.alternate_fabric = parse_fabric(cursor);
-        } else if (key == "file" && variable.kind == neff::VariableKind::kFile) {
-          variable.file_name = cursor.name("a file");
-        } else if (key == "encoding" && variable.kind == neff::VariableKind::kFile) {
-          const Token encoding = cursor.peek();
-          const std::string name = cursor.name("plain or streams");
-          variable.compressed = name == "streams";
-          if (!variable.compressed && name != "plain") {
-            cursor.expected_at(encoding, "plain or streams");
-          }
-        } else if (key == "backing") {
-          variable.backing_offset =
-              static_cast<uint64_t>(cursor.integer("a byte offset", 0, kMostBytes));
-        } else if (key == "offset" && variable.kind == neff::VariableKind::kFile) {
-          source_.assembly().files[current].offsets[index] =
-              static_cast<uint64_t>(cursor.integer("a byte offset", 0, kMostBytes));
-        } else if (key == "offset") {
-          variable.core_offset =
-              static_cast<uint64_t>(cursor.integer("a byte offset", 0, kMostBytes));
-        } else if (key == "to" && variable.kind == neff::VariableKind::kPointer) {
-          refer();
-        } else if (key == "list" && variable.kind == neff::VariableKind::kDgeTable) {
-          cursor.expect("[");
-          while (cursor.ok() && !cursor.is("]")) {
-            refer();
-            if (!cursor.accept(",")) break;
-          }
-          cursor.expect("]");
-        } else {
-          return false;
-        }
-        return true;
-      });
+  parse_keys(cursor,
+             "id, size, align, fabric, file, encoding, shared, backing, offset, to, list; of "
+             "inputs and outputs "
+             "with a shape also name, format, timeseries",
+             [&](std::string_view key) {
+               if (tensor != nullptr && tensor_key(cursor, key, *tensor)) return true;
+               cursor.expect("=");
+               if (key == "id") {
+                 variable.id = static_cast<uint32_t>(cursor.integer("an id", 0, UINT32_MAX));
+               } else if (key == "size") {
+                 variable.size =
+                     static_cast<uint64_t>(cursor.integer("a number of bytes", 1, kMostBytes));
+               } else if (key == "align") {
+                 variable.alignment =
+                     static_cast<uint64_t>(cursor.integer("a number of bytes", 0, 1 << 30));
+               } else if (key == "fabric") {
+                 variable.alternate_fabric = parse_fabric(cursor);
+               } else if (key == "file" && variable.kind == neff::VariableKind::kFile) {
+                 variable.file_name = cursor.name("a file");
+               } else if (key == "encoding" && variable.kind == neff::VariableKind::kFile) {
+                 const Token encoding = cursor.peek();
+                 const std::string name = cursor.name("plain or streams");
+                 variable.compressed = name == "streams";
+                 if (!variable.compressed && name != "plain") {
+                   cursor.expected_at(encoding, "plain or streams");
+                 }
+               } else if (key == "shared" && variable.kind == neff::VariableKind::kTmpBuf) {
+                 variable.shared = parse_yes(cursor);
+               } else if (key == "backing") {
+                 variable.backing_offset =
+                     static_cast<uint64_t>(cursor.integer("a byte offset", 0, kMostBytes));
+               } else if (key == "offset" && variable.kind == neff::VariableKind::kFile) {
+                 source_.assembly().files[current].offsets[index] =
+                     static_cast<uint64_t>(cursor.integer("a byte offset", 0, kMostBytes));
+               } else if (key == "offset") {
+                 variable.core_offset =
+                     static_cast<uint64_t>(cursor.integer("a byte offset", 0, kMostBytes));
+               } else if (key == "to" && variable.kind == neff::VariableKind::kPointer) {
+                 refer();
+               } else if (key == "list" && variable.kind == neff::VariableKind::kDgeTable) {
+                 cursor.expect("[");
+                 while (cursor.ok() && !cursor.is("]")) {
+                   refer();
+                   if (!cursor.accept(",")) break;
+                 }
+                 cursor.expect("]");
+               } else {
+                 return false;
+               }
+               return true;
+             });
 }
 
 // .const NAME : f32 [2, 2] = 1, 2, 3, 4

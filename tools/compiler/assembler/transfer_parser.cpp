@@ -16,7 +16,7 @@ using base::format;
 namespace {
 
 constexpr int64_t kMostBytes = int64_t{1} << 40;
-constexpr const char* kKeys =
+constexpr const char* kTransferKeys =
     "queue, instance, function, section, event, semaphore, remote, op, scale, constant, shape, "
     "element";
 
@@ -57,9 +57,9 @@ neff::DmaTransfer Parser::parse(std::string& block_name, std::string& function) 
   while (cursor_.ok() && !cursor_.at_end()) {
     if (cursor_.accept(",")) continue;
     const Token at = cursor_.peek();
-    const std::string name = cursor_.name(format("one of the keys {}", kKeys));
+    const std::string name = cursor_.name(format("one of the keys {}", kTransferKeys));
     if (cursor_.ok() && !key(name, function)) {
-      cursor_.expected_at(at, format("one of the keys {}", kKeys));
+      cursor_.expected_at(at, format("one of the keys {}", kTransferKeys));
     }
   }
   if (cursor_.ok() && transfer_.queue == neff::kNoTarget) {

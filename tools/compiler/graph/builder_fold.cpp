@@ -7,8 +7,6 @@
 namespace neuron::graph {
 namespace {
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
 int64_t part(const Shape& shape, size_t first, size_t end) {
   int64_t count = 1;
   for (size_t i = first; i < end; ++i) count *= shape[i];
@@ -133,7 +131,8 @@ Value Builder::product(Value a, Value b) {
   if (column) right.push_back(1);
   const int64_t rows = left[left.size() - 2], depth = left.back(), columns = right.back();
   if (right[right.size() - 2] != depth) {
-    return fail("product of {} and {}", shape_text(shape(a)), shape_text(shape(b)));
+    return fail("product of {} and {}: found rows of {} and columns of {}, expected equal lengths",
+                shape_text(shape(a)), shape_text(shape(b)), depth, right[right.size() - 2]);
   }
   Shape batch(left.begin(), left.end() - 2);
   const Shape other(right.begin(), right.end() - 2);

@@ -8,8 +8,6 @@
 namespace neuron::graph {
 namespace {
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
 // Each becomes a transfer at least.
 constexpr size_t kMostRegions = 1 << 20;
 

@@ -9,8 +9,6 @@
 namespace neuron::graph {
 namespace {
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
 // Dimensions from `dimension` on; the last one without a call an element.
 template <class Number>
 void copy_elements(const Region& region, size_t dimension, Number* to, const Number* from) {

@@ -8,6 +8,7 @@
 #ifndef TOOLS_COMPILER_GRAPH_TENSOR_H
 #define TOOLS_COMPILER_GRAPH_TENSOR_H
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@
 namespace neuron::graph {
 
 using Shape = std::vector<int64_t>;
+
+// A dimension or a number of one that is not negative, as an index.
+inline size_t at(int64_t index) { return static_cast<size_t>(index); }
 
 // The product of the dimensions; 1 for a scalar, the largest number where 64 bits do not hold it.
 int64_t elements_of(const Shape& shape);

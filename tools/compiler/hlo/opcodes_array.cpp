@@ -9,8 +9,6 @@ namespace {
 
 constexpr int64_t kMostRounds = 4096;
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
 Values constant(Step& s) { return {read_literal(s.b, s.instruction.literal())}; }
 
 Values same(Step& s) { return s.operands.empty() ? Values{s.in(0)} : s.operands[0]; }
@@ -296,7 +294,7 @@ Values kernel(Step& s) {
   return s.b.kernel(s.instruction.backend_config(), operands, results);
 }
 
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kArrayOpcodes[] = {
     {"bitcast", reshape},
     {"broadcast", broadcast},
     {"call", call},
@@ -322,6 +320,6 @@ constexpr Opcode kOpcodes[] = {
 
 }  // namespace
 
-std::span<const Opcode> array_opcodes() { return kOpcodes; }
+std::span<const Opcode> array_opcodes() { return kArrayOpcodes; }
 
 }  // namespace neuron::hlo

@@ -10,8 +10,6 @@ namespace {
 
 using graph::Exchange;
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
 using Order = std::vector<int64_t>;
 
 // The numbers from 0 on in an array of these dimensions, which then change places.
@@ -221,13 +219,13 @@ Values all_to_all(Step& s) {
   return results;
 }
 
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kCollectiveOpcodes[] = {
     {"all-gather", all_gather},      {"all-reduce", all_reduce},         {"all-to-all", all_to_all},
     {"collective-permute", permute}, {"reduce-scatter", reduce_scatter},
 };
 
 }  // namespace
 
-std::span<const Opcode> collective_opcodes() { return kOpcodes; }
+std::span<const Opcode> collective_opcodes() { return kCollectiveOpcodes; }
 
 }  // namespace neuron::hlo

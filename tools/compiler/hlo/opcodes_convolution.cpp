@@ -8,8 +8,6 @@
 namespace neuron::hlo {
 namespace {
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
 // Bounds what strangers write, so that sums of it fit.
 constexpr int64_t kMost = 1 << 24;
 
@@ -136,12 +134,12 @@ Values convolution(Step& s) {
   return {s.in_result_type(s.b.transpose(y, back))};
 }
 
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kConvolutionOpcodes[] = {
     {"convolution", convolution},
 };
 
 }  // namespace
 
-std::span<const Opcode> convolution_opcodes() { return kOpcodes; }
+std::span<const Opcode> convolution_opcodes() { return kConvolutionOpcodes; }
 
 }  // namespace neuron::hlo

@@ -8,8 +8,6 @@
 namespace neuron::hlo {
 namespace {
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
 // What the device folds at once; "and" and "or" of truth values are their extremes.
 std::optional<Function> reduction_of(const Step::Combination& how, Type type) {
   if (how.function != Function::kAnd && how.function != Function::kOr) return how.function;
@@ -180,10 +178,10 @@ Values reduce_window(Step& s) {
   return fold(s, seen, axes);
 }
 
-constexpr Opcode kOpcodes[] = {{"reduce", reduce}, {"reduce-window", reduce_window}};
+constexpr Opcode kFoldOpcodes[] = {{"reduce", reduce}, {"reduce-window", reduce_window}};
 
 }  // namespace
 
-std::span<const Opcode> fold_opcodes() { return kOpcodes; }
+std::span<const Opcode> fold_opcodes() { return kFoldOpcodes; }
 
 }  // namespace neuron::hlo

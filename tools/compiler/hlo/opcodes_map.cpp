@@ -154,7 +154,7 @@ Values arctangent_2(Step& s) {
   return {s.b.select(zero, level, turned)};
 }
 
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kMapOpcodes[] = {
     {"abs", unary<Function::kAbsolute>},
     {"add", binary<Function::kAdd>},
     {"and", binary<Function::kAnd>},
@@ -200,6 +200,6 @@ constexpr Opcode kOpcodes[] = {
 
 }  // namespace
 
-std::span<const Opcode> map_opcodes() { return kOpcodes; }
+std::span<const Opcode> map_opcodes() { return kMapOpcodes; }
 
 }  // namespace neuron::hlo

@@ -9,8 +9,6 @@
 namespace neuron::hlo {
 namespace {
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
 // Elements of a row that are compared, each with each.
 constexpr int64_t kMostCompared = 4096;
 // Elements that are found one after the other in longer rows.
@@ -200,7 +198,7 @@ Values largest(Step& s) { return top_k(s, true); }
 
 Values top_k_of_either(Step& s) { return top_k(s, s.instruction.largest()); }
 
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kOrderOpcodes[] = {
     {"custom-call AwsNeuronTopK", largest},
     {"custom-call TopK", largest},
     {"sort", sort},
@@ -209,6 +207,6 @@ constexpr Opcode kOpcodes[] = {
 
 }  // namespace
 
-std::span<const Opcode> order_opcodes() { return kOpcodes; }
+std::span<const Opcode> order_opcodes() { return kOrderOpcodes; }
 
 }  // namespace neuron::hlo

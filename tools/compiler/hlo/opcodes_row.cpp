@@ -7,8 +7,6 @@
 namespace neuron::hlo {
 namespace {
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
 template <class List>
 bool has(const List& list, int64_t wanted) {
   return std::find(list.begin(), list.end(), wanted) != list.end();
@@ -244,7 +242,7 @@ Values dynamic_update_slice(Step& s) {
   return {s.b.reshape(s.b.scatter(table(s, w, x), rows, data, std::nullopt), s.b.shape(x))};
 }
 
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kRowOpcodes[] = {
     {"dynamic-slice", dynamic_slice},
     {"dynamic-update-slice", dynamic_update_slice},
     {"gather", gather},
@@ -253,6 +251,6 @@ constexpr Opcode kOpcodes[] = {
 
 }  // namespace
 
-std::span<const Opcode> row_opcodes() { return kOpcodes; }
+std::span<const Opcode> row_opcodes() { return kRowOpcodes; }
 
 }  // namespace neuron::hlo

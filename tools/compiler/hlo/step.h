@@ -18,6 +18,7 @@
 
 namespace neuron::hlo {
 
+using graph::at;
 using graph::Builder;
 using graph::Function;
 using graph::Shape;

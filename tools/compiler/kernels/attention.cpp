@@ -17,6 +17,7 @@
 #include "tools/compiler/kernels/causal_mask.h"
 #include "tools/compiler/kernels/kernels.h"
 #include "tools/compiler/kernels/row_tiles.h"
+#include "tools/compiler/kernels/short_names.h"
 
 namespace neuron::kernels {
 
@@ -29,15 +30,13 @@ using runtime::fail;
 
 namespace {
 
-constexpr uint8_t kF32 = NEURON_DTYPE_F32;
 constexpr uint32_t kRows = NEURON_PARTITIONS;  // Queries of a tile; keys of a transposed square
-constexpr uint32_t kBank = NEURON_PSUM_BANK_BYTES / 4;
-constexpr uint32_t kTurned = 4;  // Squares that are transposed together
+constexpr uint32_t kTurned = 4;                // Squares that are transposed together
 
 class Attention {
  public:
-  Attention(const std::string& name, uint8_t dtype, const AttentionShape& shape)
-      : program_(name), dtype_(dtype), shape_(shape) {}
+  Attention(const std::string& name, uint8_t dtype, const AttentionShape& shape, uint8_t generation)
+      : program_(name, generation), dtype_(dtype), shape_(shape) {}
   Neff build();
 
  private:
@@ -136,10 +135,7 @@ void Attention::allocate() {
 void Attention::make_mask() {
   program_.section("mask");
   causal_ = causal_mask(program_, dtype_);
-  if (shape_.window == 0) return;
-  past_ = program_.sbuf("mask of the past", kRows, kRows, dtype_);
-  program_.memset(Engine::kPool, past_.all(), 0);
-  program_.affine_select(past_.all(), past_.all(), below_diagonal(), NEURON_ALU_LT, kHidden);
+  if (shape_.window != 0) past_ = past_mask(program_, dtype_);
 }
 
 void Attention::load_head(uint64_t head) {
@@ -375,8 +371,9 @@ Neff Attention::build() {
 
 }  // namespace
 
-Neff attention(const std::string& name, uint8_t dtype, const AttentionShape& shape) {
-  return Attention(name, dtype, shape).build();
+Neff attention(const std::string& name, uint8_t dtype, const AttentionShape& shape,
+               uint8_t generation) {
+  return Attention(name, dtype, shape, generation).build();
 }
 
 }  // namespace neuron::kernels

@@ -37,6 +37,15 @@ inline CausalMask causal_mask(builder::Program& program, uint8_t dtype) {
   return made;
 }
 
+// kHidden where the column is not above the row: keys that a window has left behind.
+inline builder::Tile past_mask(builder::Program& program, uint8_t dtype) {
+  const builder::Tile mask =
+      program.sbuf("mask of the past", NEURON_PARTITIONS, NEURON_PARTITIONS, dtype);
+  program.memset(builder::Engine::kPool, mask.all(), 0);
+  program.affine_select(mask.all(), mask.all(), below_diagonal(), NEURON_ALU_LT, kHidden);
+  return mask;
+}
+
 }  // namespace neuron::kernels
 
 #endif

@@ -12,6 +12,7 @@
 #include "driver/isa/instruction.h"
 #include "tools/compiler/kernels/kernels.h"
 #include "tools/compiler/kernels/pairs.h"
+#include "tools/compiler/kernels/short_names.h"
 
 namespace neuron::kernels {
 
@@ -23,10 +24,7 @@ using runtime::fail;
 
 namespace {
 
-constexpr uint32_t kParts = NEURON_PARTITIONS;
-constexpr uint32_t kBank = NEURON_PSUM_BANK_BYTES / 4;
 constexpr uint32_t kBandBytes = 32 << 10;  // Of a partition, for the image
-constexpr uint8_t kF32 = NEURON_DTYPE_F32;
 
 class Convolution {
  public:

@@ -12,6 +12,7 @@
 // batch. The error is divided by the size of the whole batch, so that the sum is its gradient.
 #include "driver/isa/instruction.h"
 #include "tools/compiler/kernels/kernels.h"
+#include "tools/compiler/kernels/short_names.h"
 #include "tools/compiler/program_builder/program.h"
 
 namespace neuron::kernels {
@@ -25,17 +26,16 @@ using builder::TileAccess;
 
 namespace {
 
-constexpr uint32_t kPixels = 64;
-constexpr uint32_t kInputs = kPixels + 1;
-constexpr uint32_t kUnits = 128;
-constexpr uint32_t kLabels = 10;
+constexpr uint32_t kTrainedPixels = 64;
+constexpr uint32_t kInputs = kTrainedPixels + 1;
+constexpr uint32_t kTrainedUnits = 128;
+constexpr uint32_t kTrainedLabels = 10;
 // Where the gradients of w1, w2 and b2 begin, and how many there are.
 constexpr uint64_t kFirstOfW1 = 0;
-constexpr uint64_t kFirstOfW2 = kFirstOfW1 + kInputs * kUnits;
-constexpr uint64_t kFirstOfB2 = kFirstOfW2 + kUnits * kLabels;
-constexpr uint64_t kGradients = kFirstOfB2 + kLabels;
-constexpr float kScale = 0.0625F;  // Pixels are 0..16
-constexpr uint8_t kF32 = NEURON_DTYPE_F32;
+constexpr uint64_t kFirstOfW2 = kFirstOfW1 + kInputs * kTrainedUnits;
+constexpr uint64_t kFirstOfB2 = kFirstOfW2 + kTrainedUnits * kTrainedLabels;
+constexpr uint64_t kGradients = kFirstOfB2 + kTrainedLabels;
+constexpr float kTrainedScale = 0.0625F;  // Pixels are 0..16
 
 // How the gradients are used.
 enum class Gradients {
@@ -120,20 +120,20 @@ Tile TrainingStep::transposed(const char* name, const Tile& from) {
 
 void TrainingStep::load_rate() {
   const Buffer rate = program_.input("rate", kF32, {1});
-  rate_ = program_.sbuf("rate", kUnits, 1, kF32);
-  program_.dma(Engine::kSp, rate_.all(), rate.broadcast(kUnits));
+  rate_ = program_.sbuf("rate", kTrainedUnits, 1, kF32);
+  program_.dma(Engine::kSp, rate_.all(), rate.broadcast(kTrainedUnits));
 }
 
 void TrainingStep::load() {
   program_.section("load");
-  const Buffer pixels = program_.input("x", kF32, {rows_, kPixels});
-  const Buffer labels = program_.input("wanted", kF32, {rows_, kLabels});
-  const Tile raw = program_.sbuf("pixels", rows_, kPixels, kF32);
+  const Buffer pixels = program_.input("x", kF32, {rows_, kTrainedPixels});
+  const Buffer labels = program_.input("wanted", kF32, {rows_, kTrainedLabels});
+  const Tile raw = program_.sbuf("pixels", rows_, kTrainedPixels, kF32);
   program_.dma(Engine::kSp, raw.all(), pixels.all());
-  w1_ = parameter("w1", kInputs, kUnits);
-  w2_ = parameter("w2", kUnits, kLabels);
-  b2_ = parameter("b2", 1, kLabels);
-  wanted_ = program_.sbuf("wanted", rows_, kLabels, kF32);
+  w1_ = parameter("w1", kInputs, kTrainedUnits);
+  w2_ = parameter("w2", kTrainedUnits, kTrainedLabels);
+  b2_ = parameter("b2", 1, kTrainedLabels);
+  wanted_ = program_.sbuf("wanted", rows_, kTrainedLabels, kF32);
   program_.dma(Engine::kSp, wanted_.all(), labels.all());
   if (updates()) load_rate();
   if (gradients_ == Gradients::kReduced) {
@@ -145,15 +145,15 @@ void TrainingStep::load() {
     gradient_output_ = program_.output(adds ? "sum_next" : "gradients", kF32, {kGradients});
   }
   loss_ = program_.output("loss", kF32, {1});
-  probabilities_ = program_.output("probabilities", kF32, {rows_, kLabels});
+  probabilities_ = program_.output("probabilities", kF32, {rows_, kTrainedLabels});
   x_ = sbuf("x", rows_, kInputs);
   ones_ = sbuf("ones", rows_, 1);
   ones_row_ = sbuf("row of ones", 1, rows_);
-  fill_with_ones(x_.column_range(kPixels, 1));
+  fill_with_ones(x_.column_range(kTrainedPixels, 1));
   fill_with_ones(ones_.all());
   fill_with_ones(ones_row_.all());
-  program_.activate(x_.column_range(0, kPixels), NEURON_ACT_COPY, raw.all(),
-                    {.scale = kScale, .bias = {}});
+  program_.activate(x_.column_range(0, kTrainedPixels), NEURON_ACT_COPY, raw.all(),
+                    {.scale = kTrainedScale, .bias = {}});
 }
 
 // Computes the hidden units twice: with digits on partitions for the gradient of w2, and with units
@@ -161,15 +161,15 @@ void TrainingStep::load() {
 void TrainingStep::forward() {
   program_.section("forward");
   const Tile x_turned = transposed("x transposed", x_);
-  hidden_ = sbuf("hidden", rows_, kUnits);
-  const Tile units = sbuf("hidden transposed", kUnits, rows_);
-  const Tile sums = program_.psum("layer 1", rows_, kUnits);
-  const Tile unit_sums = program_.psum("layer 1 transposed", kUnits, rows_);
+  hidden_ = sbuf("hidden", rows_, kTrainedUnits);
+  const Tile units = sbuf("hidden transposed", kTrainedUnits, rows_);
+  const Tile sums = program_.psum("layer 1", rows_, kTrainedUnits);
+  const Tile unit_sums = program_.psum("layer 1 transposed", kTrainedUnits, rows_);
   program_.matmul(sums.all(), x_turned.all(), w1_.now.all());
   program_.matmul(unit_sums.all(), w1_.now.all(), x_turned.all());
   program_.activate(hidden_.all(), NEURON_ACT_RELU, sums.all(), {});
   program_.activate(units.all(), NEURON_ACT_RELU, unit_sums.all(), {});
-  scores_ = program_.psum("layer 2", rows_, kLabels);
+  scores_ = program_.psum("layer 2", rows_, kTrainedLabels);
   program_.matmul(scores_.all(), units.all(), w2_.now.all());
   program_.matmul(scores_.all(), ones_row_.all(), b2_.now.all(), true);
   program_.release(sums);
@@ -181,12 +181,12 @@ void TrainingStep::forward() {
 void TrainingStep::softmax() {
   program_.section("softmax");
   const Tile lowered = program_.sbuf("negated maximum", rows_, 1, kF32);
-  const Tile shifted = program_.sbuf("scores", rows_, kLabels, kF32);
-  const Tile odds = program_.sbuf("exponentials", rows_, kLabels, kF32);
+  const Tile shifted = program_.sbuf("scores", rows_, kTrainedLabels, kF32);
+  const Tile odds = program_.sbuf("exponentials", rows_, kTrainedLabels, kF32);
   const Tile sum = program_.sbuf("sum", rows_, 1, kF32);
   const Tile factor = program_.sbuf("factor", rows_, 1, kF32);
-  const Tile shares = program_.sbuf("probabilities", rows_, kLabels, kF32);
-  const Tile difference = program_.sbuf("difference", rows_, kLabels, kF32);
+  const Tile shares = program_.sbuf("probabilities", rows_, kTrainedLabels, kF32);
+  const Tile difference = program_.sbuf("difference", rows_, kTrainedLabels, kF32);
   program_.tensor_reduce(lowered.all(), NEURON_ALU_MAX, scores_.all(), 1, true);
   program_.tensor_scalar(Engine::kDve, shifted.all(), scores_.all(), NEURON_ALU_ADD, lowered.all());
   program_.activate(odds.all(), NEURON_ACT_EXP, shifted.all(),
@@ -197,11 +197,11 @@ void TrainingStep::softmax() {
   program_.dma(Engine::kPool, probabilities_.all(), shares.all());
   program_.tensor_tensor(Engine::kDve, difference.all(), shares.all(), NEURON_ALU_SUB,
                          wanted_.all());
-  error_ = sbuf("error", rows_, kLabels);
+  error_ = sbuf("error", rows_, kTrainedLabels);
   program_.tensor_scalar(Engine::kDve, error_.all(), difference.all(), NEURON_ALU_MUL,
                          1.0F / kDigitsTrainingBatch);
 
-  const Tile chosen = program_.sbuf("chosen scores", rows_, kLabels, kF32);
+  const Tile chosen = program_.sbuf("chosen scores", rows_, kTrainedLabels, kF32);
   const Tile score = program_.sbuf("score of the label", rows_, 1, kF32);
   const Tile logarithm = program_.sbuf("logarithm of the sum", rows_, 1, kF32);
   const Tile losses = program_.sbuf("losses", rows_, 1, kF32);
@@ -225,16 +225,16 @@ void TrainingStep::backward() {
   program_.section("backward");
   const Tile error_turned = transposed("error transposed", error_);
   const Tile w2_turned = transposed("w2 transposed", w2_.now);
-  const Tile back = program_.psum("error of the hidden units", rows_, kUnits);
-  const Tile masked = sbuf("error behind relu", rows_, kUnits);
+  const Tile back = program_.psum("error of the hidden units", rows_, kTrainedUnits);
+  const Tile masked = sbuf("error behind relu", rows_, kTrainedUnits);
   program_.matmul(back.all(), error_turned.all(), w2_turned.all());
   program_.scalar_tensor_tensor(masked.all(), hidden_.all(), NEURON_ALU_GT, 0.0F, NEURON_ALU_MUL,
                                 back.all());
   program_.release(back);
 
-  const Tile g1 = program_.psum("gradient of w1", kInputs, kUnits);
-  const Tile g2 = program_.psum("gradient of w2", kUnits, kLabels);
-  const Tile g3 = program_.psum("gradient of b2", 1, kLabels);
+  const Tile g1 = program_.psum("gradient of w1", kInputs, kTrainedUnits);
+  const Tile g2 = program_.psum("gradient of w2", kTrainedUnits, kTrainedLabels);
+  const Tile g3 = program_.psum("gradient of b2", 1, kTrainedLabels);
   program_.matmul(g2.all(), hidden_.all(), error_.all());
   program_.matmul(g3.all(), ones_.all(), error_.all());
   program_.matmul(g1.all(), x_.all(), masked.all());
@@ -311,9 +311,9 @@ Neff TrainingStep::build_update() {
   program_.section("load");
   const Buffer gradients = program_.input("gradients", kF32, {kGradients});
   load_rate();
-  w1_ = parameter("w1", kInputs, kUnits);
-  w2_ = parameter("w2", kUnits, kLabels);
-  b2_ = parameter("b2", 1, kLabels);
+  w1_ = parameter("w1", kInputs, kTrainedUnits);
+  w2_ = parameter("w2", kTrainedUnits, kTrainedLabels);
+  b2_ = parameter("b2", 1, kTrainedLabels);
   program_.section("update");
   update(w2_, stored(gradients, kFirstOfW2, w2_.now));
   update(b2_, stored(gradients, kFirstOfB2, b2_.now));

@@ -10,6 +10,7 @@
 
 #include "driver/isa/instruction.h"
 #include "tools/compiler/kernels/kernels.h"
+#include "tools/compiler/kernels/short_names.h"
 #include "tools/compiler/program_builder/program.h"
 
 namespace neuron::kernels {
@@ -23,7 +24,6 @@ using runtime::fail;
 namespace {
 
 constexpr uint64_t kTile = NEURON_PARTITIONS;
-constexpr uint64_t kWide = NEURON_PE_MAX_N;
 
 class GeluMlp {
  public:

@@ -3,10 +3,11 @@
 
 #include <array>
 
+#include "tools/compiler/kernels/short_names.h"
+
 namespace neuron::kernels {
 namespace {
 
-constexpr uint8_t kF32 = NEURON_DTYPE_F32;
 constexpr uint8_t kBf16 = NEURON_DTYPE_BF16;
 // With 64 clients, half of the requests are computed while the other half arrive.
 constexpr uint32_t kServingBatch = 32;

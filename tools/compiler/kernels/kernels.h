@@ -113,13 +113,15 @@ struct AttentionShape {
   uint64_t window = 0;    // 0: none
   bool log_sums = false;
 };
-Neff attention(const std::string& name, uint8_t dtype, const AttentionShape& shape);
+Neff attention(const std::string& name, uint8_t dtype, const AttentionShape& shape,
+               uint8_t generation = 2);
 
 // The gradients dq [heads, head_size, sequence], dk [kv_heads, head_size, sequence] and dv
 // [kv_heads, sequence, head_size] of that, from q, k, v, y, its gradient dy (as y) and log_sums,
-// f32 or bf16; of the shape, `block`, `packed` and `log_sums` are not looked at, and a `window` is
-// refused. k and v of a head, and q and dy of all heads that share it, must fit into SBUF.
-Neff attention_backward(const std::string& name, uint8_t dtype, const AttentionShape& shape);
+// f32 or bf16; of the shape, `block`, `packed` and `log_sums` are not looked at. k and v of a head,
+// and q and dy of all heads that share it, must fit into SBUF.
+Neff attention_backward(const std::string& name, uint8_t dtype, const AttentionShape& shape,
+                        uint8_t generation = 2);
 
 // The router of a mixture of experts: for each token the `chosen` experts of the greatest logits,
 // greatest first and of equal ones the first, as "experts", u32 [tokens, chosen], and their
@@ -131,7 +133,8 @@ struct RouterShape {
   uint32_t experts = 0, chosen = 0;
   bool normalised = true;
 };
-Neff router_top_k(const std::string& name, uint8_t dtype, const RouterShape& shape);
+Neff router_top_k(const std::string& name, uint8_t dtype, const RouterShape& shape,
+                  uint8_t generation = 2);
 
 // A mixture of experts without dropped tokens: y [tokens, inputs], row t the sum over the places of
 // token t of affinities [t, e] (silu(x_t gate_e) * (x_t up_e)) down_e. Places come in `blocks` of
@@ -162,7 +165,7 @@ Neff moe(const std::string& name, uint8_t dtype, const MoeShape& shape,
 struct SsdShape {
   uint64_t batch = 0, heads = 0, sequence = 0, head_size = 0, states = 0;
 };
-Neff ssd(const std::string& name, uint8_t dtype, const SsdShape& shape);
+Neff ssd(const std::string& name, uint8_t dtype, const SsdShape& shape, uint8_t generation = 2);
 
 // The selective scan of Mamba, f32: y [channels, sequence] of delta and u, as y, a [channels,
 // states], b and c [states, sequence]. Versions 1 and 2 (loops over states outside, inside) take up

@@ -18,6 +18,7 @@
 #include "tools/compiler/kernels/kernels.h"
 #include "tools/compiler/kernels/pairs.h"
 #include "tools/compiler/kernels/row_tiles.h"
+#include "tools/compiler/kernels/short_names.h"
 
 namespace neuron::kernels {
 
@@ -31,11 +32,9 @@ using runtime::fail;
 
 namespace {
 
-constexpr uint8_t kF32 = NEURON_DTYPE_F32;
-constexpr uint32_t kParts = NEURON_PARTITIONS;
-constexpr uint64_t kBank = NEURON_PSUM_BANK_BYTES / 4;  // Positions
+constexpr uint64_t kBankPositions = NEURON_PSUM_BANK_BYTES / 4;
 // Rows of b and c, two each, fill PSUM.
-constexpr uint64_t kWhole = 2 * kBank;
+constexpr uint64_t kWhole = 2 * kBankPositions;
 // Each loop takes semaphores of its own, so a program with more of them is written out.
 constexpr uint64_t kMostLoops = 60;
 
@@ -146,8 +145,8 @@ void Mamba::spread(const Piece& state) {
   // c comes first: an engine that waits for b then knows that c is complete as well.
   for (const auto& [to, from] :
        {std::pair{&c_spread_, &c_rows_}, std::pair{&b_spread_, &b_rows_}}) {
-    for (uint32_t first = 0; first < width_; first += kBank) {
-      const auto count = static_cast<uint32_t>(std::min<uint64_t>(kBank, width_ - first));
+    for (uint32_t first = 0; first < width_; first += kBankPositions) {
+      const auto count = static_cast<uint32_t>(std::min<uint64_t>(kBankPositions, width_ - first));
       program_.multiply((*to)[spread_].column_range(first, count),
                         (*from)[rows_].column_range(first, count), false,
                         to == &c_spread_ && first == 0);
@@ -227,15 +226,15 @@ Neff Mamba::build() {
   const bool pieces = version_ == 3;
   if (version_ < 1 || version_ > 3 || channels == 0 || channels % kParts != 0 ||
       channels > UINT32_MAX || states == 0 || states > kParts || sequence == 0 ||
-      (pieces ? sequence % kBank != 0 : sequence > kWhole)) {
+      (pieces ? sequence % kBankPositions != 0 : sequence > kWhole)) {
     return fail(NRT_INVALID,
                 "mamba \"{}\", version {}, of {} channels, {} positions and {} states; expected "
                 "versions 1 to 3, channels a multiple of {}, up to {} states, and up to {} "
                 "positions, in version 3 a multiple of {}",
                 program_.name(), version_, channels, sequence, states, kParts, kParts, kWhole,
-                kBank);
+                kBankPositions);
   }
-  width_ = static_cast<uint32_t>(pieces ? kBank : sequence);
+  width_ = static_cast<uint32_t>(pieces ? kBankPositions : sequence);
   states_ = static_cast<uint32_t>(states);
   tiles_ = static_cast<uint32_t>(channels / kParts);
   loops_ = sequence / width_ * tiles_ <= kMostLoops;

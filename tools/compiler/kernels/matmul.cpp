@@ -12,6 +12,7 @@
 
 #include "driver/isa/instruction.h"
 #include "tools/compiler/kernels/kernels.h"
+#include "tools/compiler/kernels/short_names.h"
 #include "tools/compiler/program_builder/program.h"
 
 namespace neuron::kernels {
@@ -24,9 +25,6 @@ using runtime::fail;
 
 namespace {
 
-constexpr uint64_t kDeep = NEURON_PARTITIONS;  // Rows of K in one tile
-constexpr uint64_t kHigh = NEURON_PE_MAX_M;
-constexpr uint64_t kWide = NEURON_PE_MAX_N;
 constexpr uint64_t kOutputs = 8;  // Tiles on their way to HBM
 // Bytes of a partition for operands; the rest of SBUF holds outputs.
 constexpr uint64_t kOperandBytes = NEURON_V2_SBUF_PARTITION_BYTES - kOutputs * kWide * 4 - 4096;

@@ -6,6 +6,7 @@
 
 #include "driver/isa/instruction.h"
 #include "tools/compiler/kernels/kernels.h"
+#include "tools/compiler/kernels/short_names.h"
 #include "tools/compiler/program_builder/program.h"
 
 namespace neuron::kernels {
@@ -18,9 +19,6 @@ using runtime::fail;
 
 namespace {
 
-constexpr uint64_t kDeep = NEURON_PARTITIONS;
-constexpr uint64_t kHigh = NEURON_PE_MAX_M;
-constexpr uint64_t kWide = NEURON_PE_MAX_N;
 constexpr uint64_t kBlockRows = 4 * kHigh;
 constexpr uint64_t kBlockColumns = 2 * kWide;
 

@@ -15,6 +15,7 @@
 #include "driver/isa/instruction.h"
 #include "tools/compiler/kernels/dynamic_fetch.h"
 #include "tools/compiler/kernels/kernels.h"
+#include "tools/compiler/kernels/short_names.h"
 
 namespace neuron::kernels {
 
@@ -27,10 +28,8 @@ using runtime::fail;
 
 namespace {
 
-constexpr uint8_t kF32 = NEURON_DTYPE_F32, kU32 = NEURON_DTYPE_U32;
+constexpr uint8_t kU32 = NEURON_DTYPE_U32;
 constexpr uint32_t kPlaces = kMoePlaces;
-constexpr uint32_t kParts = NEURON_PARTITIONS;
-constexpr uint32_t kBank = NEURON_PSUM_BANK_BYTES / 4;
 constexpr uint32_t kTogether = kBank / kParts;  // Squares in a bank
 constexpr uint8_t kGateUpRegister = 8, kDownRegister = 9;
 

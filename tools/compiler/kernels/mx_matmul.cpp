@@ -15,6 +15,7 @@
 #include "driver/isa/instruction.h"
 #include "tools/compiler/kernels/kernels.h"
 #include "tools/compiler/kernels/result_block.h"
+#include "tools/compiler/kernels/short_names.h"
 #include "tools/compiler/program_builder/program.h"
 
 namespace neuron::kernels {
@@ -28,11 +29,11 @@ using runtime::fail;
 
 namespace {
 
-constexpr uint32_t kParts = NEURON_PARTITIONS, kCodes = NEURON_MX_CODES;
-constexpr uint32_t kDeep = kParts * kCodes;
-constexpr uint32_t kHigh = ResultBlock::kHigh, kWide = ResultBlock::kWide;
-constexpr uint32_t kLoaded = ResultBlock::kColumns;  // Columns of one load: rows of 2 KiB
-constexpr uint8_t kGeneration = 4;
+constexpr uint32_t kCodes = NEURON_MX_CODES;
+constexpr uint32_t kMxDeep = kParts * kCodes;
+constexpr uint32_t kMxHigh = ResultBlock::kHigh, kMxWide = ResultBlock::kWide;
+constexpr uint32_t kMxLoaded = ResultBlock::kColumns;  // Columns of one load: rows of 2 KiB
+constexpr uint8_t kMxGeneration = 4;
 
 // A matrix of K rows in block-scaled form: a tile of codes for each 512 rows.
 struct Quantised {
@@ -46,7 +47,7 @@ struct Quantised {
 class MxMatmul {
  public:
   MxMatmul(const std::string& name, uint8_t dtype, const MatmulShape& shape, uint8_t codes)
-      : program_(name, kGeneration), dtype_(dtype), codes_(codes), shape_(shape) {}
+      : program_(name, kMxGeneration), dtype_(dtype), codes_(codes), shape_(shape) {}
   Neff build();
 
  private:
@@ -80,11 +81,11 @@ void MxMatmul::load(const Quantised& to, uint32_t deep, const Buffer& from, uint
                     uint32_t columns) {
   const uint32_t place = column % to.codes[deep].columns;
   const auto row = static_cast<int64_t>(from.columns);
-  for (uint32_t first = 0; first < columns; first += kLoaded) {
-    const uint32_t count = std::min(kLoaded, columns - first);
+  for (uint32_t first = 0; first < columns; first += kMxLoaded) {
+    const uint32_t count = std::min(kMxLoaded, columns - first);
     const Tile& loaded = loaded_[next_loaded_++ % loaded_.size()];
     program_.dma(Engine::kSp, loaded.column_range(0, kCodes * count),
-                 from.pattern(uint64_t{deep} * kDeep * from.columns + column + first,
+                 from.pattern(uint64_t{deep} * kMxDeep * from.columns + column + first,
                               {count, kCodes, kParts}, {1, row, kCodes * row}));
     program_.quantize_mx(
         to.part(deep, place + first, count),
@@ -94,10 +95,10 @@ void MxMatmul::load(const Quantised& to, uint32_t deep, const Buffer& from, uint
 
 // Adds the products of 512 rows of K to a block of the result.
 void MxMatmul::multiply(const Quantised& lhs, uint32_t deep, Span rows, Span columns) {
-  for (uint32_t row = 0; row < rows.count; row += kHigh) {
-    program_.load_weights_mx(lhs.part(deep, rows.first + row, kHigh));
-    for (uint32_t n = 0; n < columns.count; n += kWide) {
-      program_.multiply_mx(block_->sums(row, n), rhs_.part(deep, columns.first + n, kWide),
+  for (uint32_t row = 0; row < rows.count; row += kMxHigh) {
+    program_.load_weights_mx(lhs.part(deep, rows.first + row, kMxHigh));
+    for (uint32_t n = 0; n < columns.count; n += kMxWide) {
+      program_.multiply_mx(block_->sums(row, n), rhs_.part(deep, columns.first + n, kMxWide),
                            deep != 0, n == 0);
     }
   }
@@ -108,24 +109,24 @@ Neff MxMatmul::build() {
   const Buffer lhs_t = program_.input("lhs_t", dtype_, {k, m});
   const Buffer rhs = program_.input("rhs", dtype_, {k, n});
   block_.emplace(program_, program_.output("result", dtype_, {m, n}));
-  depth_ = static_cast<uint32_t>(k / kDeep);
+  depth_ = static_cast<uint32_t>(k / kMxDeep);
   const auto wide = static_cast<uint32_t>(n), high = static_cast<uint32_t>(m);
   rhs_ = allocate("rhs", wide);
   std::array<Quantised, 2> panels;
-  const size_t held = high > kLoaded ? 2 : 1;
-  for (size_t i = 0; i < held; ++i) panels[i] = allocate("lhs_t", std::min(kLoaded, high));
+  const size_t held = high > kMxLoaded ? 2 : 1;
+  for (size_t i = 0; i < held; ++i) panels[i] = allocate("lhs_t", std::min(kMxLoaded, high));
   for (Tile& tile : loaded_) {
     tile =
-        program_.sbuf("loaded", kParts, kCodes * std::min(kLoaded, std::max(wide, high)), dtype_);
+        program_.sbuf("loaded", kParts, kCodes * std::min(kMxLoaded, std::max(wide, high)), dtype_);
   }
   ResultBlock::for_each(program_, high, wide, [&](const Span& rows, const Span& columns) {
-    const Quantised& panel = panels[rows.first / kLoaded % held];
+    const Quantised& panel = panels[rows.first / kMxLoaded % held];
     for (uint32_t deep = 0; deep < depth_; ++deep) {
-      if (columns.first == 0 && rows.first % kLoaded == 0) {
-        load(panel, deep, lhs_t, rows.first, std::min(kLoaded, high - rows.first));
+      if (columns.first == 0 && rows.first % kMxLoaded == 0) {
+        load(panel, deep, lhs_t, rows.first, std::min(kMxLoaded, high - rows.first));
       }
       if (rows.first == 0) load(rhs_, deep, rhs, columns.first, columns.count);
-      multiply(panel, deep, {rows.first % kLoaded, rows.count}, columns);
+      multiply(panel, deep, {rows.first % kMxLoaded, rows.count}, columns);
     }
     block_->store(rows, columns);
   });
@@ -136,21 +137,21 @@ Neff MxMatmul::build() {
 
 Neff mx_matmul(const std::string& name, uint8_t dtype, const MatmulShape& shape, uint8_t codes,
                uint8_t generation) {
-  if (generation < kGeneration) {
+  if (generation < kMxGeneration) {
     return fail(NRT_INVALID,
                 "mx_matmul \"{}\" for generation {}; block-scaled products are of generation {} "
                 "(trn3)",
-                name, generation, kGeneration);
+                name, generation, kMxGeneration);
   }
   const auto [m, k, n] = shape;
-  if (m == 0 || k == 0 || n == 0 || m % kHigh != 0 || k % kDeep != 0 || n % kWide != 0 ||
+  if (m == 0 || k == 0 || n == 0 || m % kMxHigh != 0 || k % kMxDeep != 0 || n % kMxWide != 0 ||
       m > UINT32_MAX || n > UINT32_MAX ||
       (dtype != NEURON_DTYPE_BF16 && dtype != NEURON_DTYPE_F16) ||
       (codes != NEURON_DTYPE_F8E4FNX4 && codes != NEURON_DTYPE_F8E5X4)) {
     return fail(NRT_INVALID,
                 "mx_matmul \"{}\" of [{}, {}] x [{}, {}], {} as {}; expected bf16 or f16 as "
                 "f8e4fnx4 or f8e5x4, M a multiple of {}, K and N of {}",
-                name, m, k, k, n, isa::dtype_name(dtype), isa::dtype_name(codes), kHigh, kDeep);
+                name, m, k, k, n, isa::dtype_name(dtype), isa::dtype_name(codes), kMxHigh, kMxDeep);
   }
   return MxMatmul(name, dtype, shape, codes).build();
 }

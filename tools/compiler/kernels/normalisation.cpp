@@ -10,6 +10,7 @@
 #include "tools/compiler/kernels/kernels.h"
 #include "tools/compiler/kernels/row_constants.h"
 #include "tools/compiler/kernels/row_tiles.h"
+#include "tools/compiler/kernels/short_names.h"
 
 namespace neuron::kernels {
 
@@ -22,7 +23,6 @@ namespace {
 
 constexpr uint32_t kStatistics = 512;  // Columns of one bn_stats
 constexpr uint32_t kScaled = 1024;     // Columns between the two passes: a small tile is hot
-constexpr uint8_t kF32 = NEURON_DTYPE_F32;
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 #include "tools/compiler/kernels/kernels.h"
 #include "tools/compiler/kernels/row_constants.h"
 #include "tools/compiler/kernels/row_tiles.h"
+#include "tools/compiler/kernels/short_names.h"
 
 namespace neuron::kernels {
 
@@ -22,9 +23,9 @@ using runtime::fail;
 
 namespace {
 
-constexpr uint8_t kF32 = NEURON_DTYPE_F32, kCode = NEURON_DTYPE_F8E4;
-constexpr uint8_t kGeneration = 3;
-constexpr uint32_t kParts = NEURON_PARTITIONS, kScaleBytes = 4;
+constexpr uint8_t kCode = NEURON_DTYPE_F8E4;
+constexpr uint8_t kQuantGeneration = 3;
+constexpr uint32_t kScaleBytes = 4;
 
 // The tiles that 128 rows are worked on with.
 struct Set {
@@ -79,11 +80,11 @@ void quantise(Program& program, const Set& set, const RowTile& tile, const Tile&
 
 Neff rms_norm_quant(const std::string& name, uint8_t dtype, uint64_t rows, uint64_t columns,
                     uint8_t generation) {
-  if (generation < kGeneration) {
+  if (generation < kQuantGeneration) {
     return fail(NRT_INVALID,
                 "rms_norm_quant \"{}\" for generation {}; products of its f8 are of generations {} "
                 "and later (trn2, trn3)",
-                name, generation, kGeneration);
+                name, generation, kQuantGeneration);
   }
   if (rows == 0 || columns == 0 || columns % kScaleBytes != 0 || columns > INT16_MAX ||
       (dtype != kF32 && dtype != NEURON_DTYPE_BF16)) {

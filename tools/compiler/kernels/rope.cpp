@@ -11,6 +11,7 @@
 #include "driver/isa/instruction.h"
 #include "tools/compiler/kernels/kernels.h"
 #include "tools/compiler/kernels/pairs.h"
+#include "tools/compiler/kernels/short_names.h"
 
 namespace neuron::kernels {
 
@@ -23,9 +24,8 @@ using runtime::fail;
 namespace {
 
 constexpr uint64_t kPositions = 1024;  // Of one tile
-constexpr uint8_t kF32 = NEURON_DTYPE_F32;
 
-struct Set {
+struct RotatedSet {
   std::array<Tile, 2> x, y;
   std::array<Tile, 4> products;
 };
@@ -54,8 +54,8 @@ Neff rope(const std::string& name, uint8_t dtype, const RopeShape& shape) {
   for (auto& set : angles) {
     set = {program.sbuf("cos", parts, width, dtype), program.sbuf("sin", parts, width, dtype)};
   }
-  std::array<Set, 2> sets;
-  for (Set& set : sets) {
+  std::array<RotatedSet, 2> sets;
+  for (RotatedSet& set : sets) {
     for (Tile& tile : set.x) tile = program.sbuf("x", parts, width, dtype);
     for (Tile& tile : set.y) tile = program.sbuf("y", parts, width, dtype);
     for (Tile& tile : set.products) tile = program.sbuf("products", parts, width, kF32);
@@ -79,7 +79,7 @@ Neff rope(const std::string& name, uint8_t dtype, const RopeShape& shape) {
       const auto sine = angle[1].column_range(0, columns);
       const std::string part = "heads_" + std::to_string(b) + "_" + std::to_string(at);
       for_pairs(program, part, heads, [&](const Piece& head) {
-        const Set& set = sets[head.set];
+        const RotatedSet& set = sets[head.set];
         const auto half = [&](const Buffer& buffer, uint64_t i) {
           const uint64_t first = (b * heads + head.first) * sequence + at;
           return (shape.interleaved

@@ -12,6 +12,7 @@
 #include "driver/isa/instruction.h"
 #include "tools/compiler/kernels/kernels.h"
 #include "tools/compiler/kernels/pairs.h"
+#include "tools/compiler/kernels/short_names.h"
 
 namespace neuron::kernels {
 
@@ -23,17 +24,15 @@ using runtime::fail;
 
 namespace {
 
-constexpr uint8_t kF32 = NEURON_DTYPE_F32;
-constexpr uint32_t kParts = NEURON_PARTITIONS;
 constexpr uint32_t kEight = 8;    // Of max8 and its companions
 constexpr uint32_t kGroup = 512;  // Tokens of one load
 constexpr uint32_t kMostChosen = 64, kMostInputs = 4096;
-constexpr float kHidden = -3e38F;  // Below every logit
+constexpr float kBelowLogits = -3e38F;  // Below every logit
 
 class Router {
  public:
-  Router(const std::string& name, uint8_t dtype, const RouterShape& shape)
-      : program_(name),
+  Router(const std::string& name, uint8_t dtype, const RouterShape& shape, uint8_t generation)
+      : program_(name, generation),
         dtype_(dtype),
         shape_(shape),
         depth_(static_cast<uint32_t>(shape.inputs / kParts)),
@@ -99,7 +98,7 @@ void Router::choose(const Set& set, uint32_t first, uint32_t parts) {
     program_.max8(greatest, from);
     program_.find_index8(set.found.at(0, parts, round * kEight, kEight), from, greatest);
     if (round + 1 == rounds_) continue;
-    program_.match_replace8(set.left.row_range(0, parts), from, greatest, kHidden);
+    program_.match_replace8(set.left.row_range(0, parts), from, greatest, kBelowLogits);
   }
 }
 
@@ -166,7 +165,8 @@ Neff Router::build() {
 
 }  // namespace
 
-Neff router_top_k(const std::string& name, uint8_t dtype, const RouterShape& shape) {
+Neff router_top_k(const std::string& name, uint8_t dtype, const RouterShape& shape,
+                  uint8_t generation) {
   const auto [tokens, inputs, experts, chosen, normalised] = shape;
   if (tokens == 0 || tokens > UINT32_MAX || inputs == 0 || inputs % kParts != 0 ||
       inputs > kMostInputs || experts < kEight || experts > NEURON_PE_MAX_N || chosen == 0 ||
@@ -178,7 +178,7 @@ Neff router_top_k(const std::string& name, uint8_t dtype, const RouterShape& sha
                 name, tokens, inputs, chosen, experts, isa::dtype_name(dtype), kParts, kMostInputs,
                 kEight, NEURON_PE_MAX_N, kMostChosen);
   }
-  return Router(name, dtype, shape).build();
+  return Router(name, dtype, shape, generation).build();
 }
 
 }  // namespace neuron::kernels

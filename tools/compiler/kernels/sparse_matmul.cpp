@@ -14,6 +14,7 @@
 #include "driver/isa/sparsity.h"
 #include "tools/compiler/kernels/kernels.h"
 #include "tools/compiler/kernels/result_block.h"
+#include "tools/compiler/kernels/short_names.h"
 #include "tools/compiler/program_builder/program.h"
 
 namespace neuron::kernels {
@@ -26,11 +27,10 @@ using runtime::fail;
 
 namespace {
 
-constexpr uint32_t kParts = NEURON_PARTITIONS;
-constexpr uint32_t kHigh = ResultBlock::kHigh, kWide = ResultBlock::kWide;
+constexpr uint32_t kSparseHigh = ResultBlock::kHigh, kSparseWide = ResultBlock::kWide;
 constexpr uint32_t kInWord = 4;     // Positions of one u16
 constexpr uint32_t kLoaded = 1024;  // Columns of the stationary matrix that are held at a time
-constexpr uint8_t kGeneration = 3;
+constexpr uint8_t kSparseGeneration = 3;
 
 class SparseMatmul {
  public:
@@ -81,14 +81,14 @@ void SparseMatmul::load(const Stationary& to, uint32_t deep, uint64_t first, uin
 // Adds the products of 128 compressed rows to a block of the result.
 void SparseMatmul::multiply(const Stationary& stationary, uint32_t deep, Span rows, Span columns) {
   const auto wide = static_cast<int32_t>(shape_.n);
-  for (uint32_t row = 0; row < rows.count; row += kHigh) {
+  for (uint32_t row = 0; row < rows.count; row += kSparseHigh) {
     const uint32_t place = rows.first + row;
-    for (uint32_t n = 0; n < columns.count; n += kWide) {
+    for (uint32_t n = 0; n < columns.count; n += kSparseWide) {
       program_.matmul_sparse(
           block_->sums(row, n),
-          {stationary.weights.column_range(place, kHigh),
-           stationary.positions.column_range(place / kInWord, kHigh / kInWord), shape_.ratio},
-          moving_[deep].pattern(0, kParts, columns.first + n, {kWide, slots_}, {1, wide}),
+          {stationary.weights.column_range(place, kSparseHigh),
+           stationary.positions.column_range(place / kInWord, kSparseHigh / kInWord), shape_.ratio},
+          moving_[deep].pattern(0, kParts, columns.first + n, {kSparseWide, slots_}, {1, wide}),
           deep != 0);
     }
   }
@@ -128,23 +128,23 @@ Neff SparseMatmul::build() {
 
 Neff sparse_matmul(const std::string& name, uint8_t dtype, const SparseShape& shape,
                    uint8_t generation) {
-  if (generation < kGeneration) {
+  if (generation < kSparseGeneration) {
     return fail(NRT_INVALID,
                 "sparse_matmul \"{}\" for generation {}; structured sparsity is of generations {} "
                 "and later (trn2, trn3)",
-                name, generation, kGeneration);
+                name, generation, kSparseGeneration);
   }
   const auto [m, k, n, ratio] = shape;
   const uint32_t slots = isa::sparsity_of(ratio).slots;
-  if (ratio >= isa::kSparsities || m == 0 || k == 0 || n == 0 || m % kHigh != 0 ||
-      k % (uint64_t{kParts} * slots) != 0 || n % kWide != 0 || n > INT16_MAX ||
+  if (ratio >= isa::kSparsities || m == 0 || k == 0 || n == 0 || m % kSparseHigh != 0 ||
+      k % (uint64_t{kParts} * slots) != 0 || n % kSparseWide != 0 || n > INT16_MAX ||
       (dtype != NEURON_DTYPE_BF16 && dtype != NEURON_DTYPE_F16)) {
     return fail(
         NRT_INVALID,
         "sparse_matmul \"{}\" of [{}, {}] x [{}, {}], {}, ratio {}; expected bf16 or f16, a "
         "ratio NEURON_SPARSE_*, M a multiple of {}, K of {} times the ratio's slots, N of "
         "{} up to 32256",
-        name, m, k, k, n, isa::dtype_name(dtype), ratio, kHigh, kParts, kWide);
+        name, m, k, k, n, isa::dtype_name(dtype), ratio, kSparseHigh, kParts, kSparseWide);
   }
   return SparseMatmul(name, dtype, shape, generation).build();
 }

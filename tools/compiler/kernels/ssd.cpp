@@ -13,6 +13,7 @@
 #include "driver/isa/instruction.h"
 #include "tools/compiler/kernels/causal_mask.h"
 #include "tools/compiler/kernels/kernels.h"
+#include "tools/compiler/kernels/short_names.h"
 
 namespace neuron::kernels {
 
@@ -25,14 +26,12 @@ using runtime::fail;
 
 namespace {
 
-constexpr uint8_t kF32 = NEURON_DTYPE_F32;
 constexpr uint32_t kChunk = NEURON_PARTITIONS;
-constexpr uint32_t kBank = NEURON_PSUM_BANK_BYTES / 4;
 
 class Ssd {
  public:
-  Ssd(const std::string& name, uint8_t dtype, const SsdShape& shape)
-      : program_(name),
+  Ssd(const std::string& name, uint8_t dtype, const SsdShape& shape, uint8_t generation)
+      : program_(name, generation),
         dtype_(dtype),
         shape_(shape),
         heads_(static_cast<uint32_t>(shape.heads)),
@@ -237,7 +236,7 @@ Neff Ssd::build() {
 
 }  // namespace
 
-Neff ssd(const std::string& name, uint8_t dtype, const SsdShape& shape) {
+Neff ssd(const std::string& name, uint8_t dtype, const SsdShape& shape, uint8_t generation) {
   const auto [batch, heads, sequence, size, states] = shape;
   if (batch == 0 || heads == 0 || heads > kChunk || sequence == 0 || sequence % kChunk != 0 ||
       size == 0 || size > kBank || states == 0 || states > kChunk ||
@@ -249,7 +248,7 @@ Neff ssd(const std::string& name, uint8_t dtype, const SsdShape& shape) {
                 name, batch, heads, size, sequence, states, isa::dtype_name(dtype), kChunk, kBank,
                 kChunk);
   }
-  return Ssd(name, dtype, shape).build();
+  return Ssd(name, dtype, shape, generation).build();
 }
 
 }  // namespace neuron::kernels

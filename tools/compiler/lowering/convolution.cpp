@@ -12,9 +12,9 @@
 namespace neuron::lowering {
 namespace {
 
-constexpr int64_t kDeep = NEURON_PARTITIONS;
-constexpr int64_t kHigh = NEURON_PE_MAX_M;
-constexpr int64_t kWide = NEURON_PE_MAX_N;
+constexpr int64_t kFilterDeep = NEURON_PARTITIONS;
+constexpr int64_t kFilterHigh = NEURON_PE_MAX_M;
+constexpr int64_t kFilterWide = NEURON_PE_MAX_N;
 constexpr size_t kBanks = 8;
 constexpr int64_t kAtOnce = 4;  // blocks of rows whose sums grow together
 // Columns of weights that stay for all pixels, and of a padded image.
@@ -122,10 +122,11 @@ bool Convolution::prepare() {
     pitch_ = direct_ ? w_.width : w_.right() - w_.left();
     const int64_t top = direct_ ? 0 : w_.top(), left = direct_ ? 0 : w_.left();
     for (size_t offset = 0; offset < w_.origins.size(); ++offset) {
-      for (int64_t c = 0; c < w_.channels; c += kDeep) {
+      for (int64_t c = 0; c < w_.channels; c += kFilterDeep) {
         parts_.push_back({static_cast<int64_t>(offset) * w_.channels + c,
-                          static_cast<uint32_t>(std::min(kDeep, w_.channels - c)), c / kDeep,
-                          w_.origins[offset].y - top, w_.origins[offset].x - left});
+                          static_cast<uint32_t>(std::min(kFilterDeep, w_.channels - c)),
+                          c / kFilterDeep, w_.origins[offset].y - top,
+                          w_.origins[offset].x - left});
       }
     }
   }
@@ -139,9 +140,10 @@ bool Convolution::prepare() {
   if (!direct_ && stored_rows(band_rows_) * pitch_ * tiles > kImageColumns) return false;
   // Weights of as many rows of the result as leave room for all of K.
   const auto deep = static_cast<int64_t>(parts_.size());
-  const int64_t most = std::clamp(kKeptColumns / deep / kHigh * kHigh, kHigh, kAtOnce * kHigh);
-  const bool one = w_.out_height * w_.out_width <= kWide;
-  step_ = one ? kAtOnce * kHigh : most;
+  const int64_t most = std::clamp(kKeptColumns / deep / kFilterHigh * kFilterHigh, kFilterHigh,
+                                  kAtOnce * kFilterHigh);
+  const bool one = w_.out_height * w_.out_width <= kFilterWide;
+  step_ = one ? kAtOnce * kFilterHigh : most;
   std::vector<DepthPart> depths;
   for (const Part& part : parts_) depths.push_back({part.k, part.depth});
   weights_.emplace(work_, node_.operands[0], std::move(depths), node_.rows, step_);
@@ -210,7 +212,7 @@ void Convolution::pad(const Band& band, int64_t image) {
     };
     if (source_.present()) {
       // PE begins when the first rows are there.
-      const int64_t some = std::max<int64_t>(1, kWide / columns);
+      const int64_t some = std::max<int64_t>(1, kFilterWide / columns);
       for (int64_t row = begin; row < end; row += some) {
         const int64_t count = std::min(some, end - row);
         work_.copy(inside(row, count),
@@ -223,9 +225,10 @@ void Convolution::pad(const Band& band, int64_t image) {
     BufferAccess from;
     from.buffer = source_place_.index;
     from.dtype = source_place_.dtype;
-    from.offset = static_cast<uint64_t>(
-                      ((image * w_.channels + t * kDeep) * w_.height + begin) * w_.width + left) *
-                  4;
+    from.offset =
+        static_cast<uint64_t>(
+            ((image * w_.channels + t * kFilterDeep) * w_.height + begin) * w_.width + left) *
+        4;
     from.ndim = 3;
     from.size = {size(columns) * uint64_t{4}, size(rows), parts, 1};
     from.step = {1, w_.width * 4, w_.height * w_.width * 4, 0};
@@ -292,11 +295,11 @@ TileAccess Convolution::moving(const Band& band, const Part& part, int64_t y, in
 
 void Convolution::leave(const Tile& bank, int64_t image, int64_t row, int64_t pixel,
                         uint32_t pixels) {
-  const auto rows = static_cast<uint32_t>(std::min(kHigh, node_.rows - row));
+  const auto rows = static_cast<uint32_t>(std::min(kFilterHigh, node_.rows - row));
   const TileAccess sum = bank.at(0, rows, 0, pixels);
-  if (group_) return group_->piece({row / kHigh, image, pixel, 1, pixels}, sum);
+  if (group_) return group_->piece({row / kFilterHigh, image, pixel, 1, pixels}, sum);
   const TileAccess to = result_.present()
-                            ? result_.at(row / kHigh, image, 1, pixel, pixels)
+                            ? result_.at(row / kFilterHigh, image, 1, pixel, pixels)
                             : results_[next_result_++ % results_.size()].at(0, rows, 0, pixels);
   leave_sums(work_, node_, {image, row, pixel, rows, pixels}, sum, to, next_bank_, place_);
 }
@@ -304,8 +307,8 @@ void Convolution::leave(const Tile& bank, int64_t image, int64_t row, int64_t pi
 // The sums of some columns of the weights with all pixels of the band.
 void Convolution::columns_of_weights(int64_t image, const Band& band, int64_t first,
                                      int64_t columns) {
-  const int64_t high = std::clamp<int64_t>(kWide / w_.out_width, 1, band.count);
-  const int64_t wide = std::min(kWide, w_.out_width);
+  const int64_t high = std::clamp<int64_t>(kFilterWide / w_.out_width, 1, band.count);
+  const int64_t wide = std::min(kFilterWide, w_.out_width);
   const bool once = high >= band.count && wide == w_.out_width;
   const bool keeps = !once && static_cast<int64_t>(parts_.size()) * columns <= kKeptColumns;
   if (keeps) weights_->begin(image, first, true);
@@ -313,14 +316,14 @@ void Convolution::columns_of_weights(int64_t image, const Band& band, int64_t fi
     for (int64_t x = 0; x < w_.out_width; x += wide) {
       const auto rows = static_cast<uint32_t>(std::min(high, band.count - y));
       const auto width = static_cast<uint32_t>(std::min(wide, w_.out_width - x));
-      const int64_t blocks = (columns + kHigh - 1) / kHigh;
+      const int64_t blocks = (columns + kFilterHigh - 1) / kFilterHigh;
       std::array<Tile, kAtOnce> sums;
       for (int64_t b = 0; b < blocks; ++b) sums[static_cast<size_t>(b)] = bank();
       const auto sum = [&](int64_t b, size_t p, const TileAccess& all) {
         if (!all.present()) return;
         TileAccess left = all;
-        left.base += static_cast<uint32_t>(b * kHigh * 4);
-        left.size[0] = static_cast<uint32_t>(std::min(kHigh, columns - b * kHigh));
+        left.base += static_cast<uint32_t>(b * kFilterHigh * 4);
+        left.size[0] = static_cast<uint32_t>(std::min(kFilterHigh, columns - b * kFilterHigh));
         work_.program.matmul(sums[static_cast<size_t>(b)].at(0, left.size[0], 0, rows * width),
                              left, moving(band, parts_[p], y, x, rows, width), p != 0);
       };
@@ -336,7 +339,7 @@ void Convolution::columns_of_weights(int64_t image, const Band& band, int64_t fi
         }
       }
       for (int64_t b = 0; b < blocks; ++b) {
-        leave(sums[static_cast<size_t>(b)], image, first + b * kHigh,
+        leave(sums[static_cast<size_t>(b)], image, first + b * kFilterHigh,
               (band.first + y) * w_.out_width + x, rows * width);
       }
     }
@@ -348,11 +351,11 @@ void Convolution::emit() {
   work_.reserve_stream();
   work_.program.section(node_.origin);
   for (size_t i = 0; i < kBanks; ++i) {
-    banks_.push_back(work_.program.psum("sum", kHigh, kWide));
+    banks_.push_back(work_.program.psum("sum", kFilterHigh, kFilterWide));
   }
   if (!result_.present() && !group_) {
     for (int i = 0; i < 4; ++i) {
-      results_.push_back(work_.program.sbuf("result", kHigh, kWide, NEURON_DTYPE_F32));
+      results_.push_back(work_.program.sbuf("result", kFilterHigh, kFilterWide, NEURON_DTYPE_F32));
     }
   }
   for (int64_t image = 0; image < w_.images && work_.program.ok(); ++image) {

@@ -7,18 +7,17 @@
 namespace neuron::lowering {
 namespace {
 
-using graph::Exchange;
 using graph::Function;
 
-ccom_operation_t operation_of(Exchange::Kind kind) {
+ccom_operation_t operation_of(graph::Exchange::Kind kind) {
   switch (kind) {
-    case Exchange::Kind::kAllReduce:
+    case graph::Exchange::Kind::kAllReduce:
       return CCOM_ALL_REDUCE;
-    case Exchange::Kind::kAllGather:
+    case graph::Exchange::Kind::kAllGather:
       return CCOM_ALL_GATHER;
-    case Exchange::Kind::kReduceScatter:
+    case graph::Exchange::Kind::kReduceScatter:
       return CCOM_REDUCE_SCATTER;
-    case Exchange::Kind::kAllToAll:
+    case graph::Exchange::Kind::kAllToAll:
       return CCOM_ALL_TO_ALL;
     default:
       return CCOM_PERMUTE;
@@ -42,7 +41,7 @@ ccom_reduction_t reduction_of(Function function) {
 
 void emit_exchange(Workspace& work, Value value) {
   const Node& node = work.node(value);
-  const Exchange& exchange = *node.exchange;
+  const graph::Exchange& exchange = *node.exchange;
   work.program.section(node.origin);
   const Buffer given = work.place(node.operands[0]);
   const auto count = static_cast<uint32_t>(graph::elements_of(work.node(node.operands[0]).shape));
@@ -58,7 +57,7 @@ void emit_exchange(Workspace& work, Value value) {
   options.groups = exchange.groups;
   options.group_size = static_cast<uint32_t>(exchange.members);
   for (const auto& [source, target] : exchange.pairs) options.pairs.push_back({source, target});
-  if (exchange.kind == Exchange::Kind::kPermute) {
+  if (exchange.kind == graph::Exchange::Kind::kPermute) {
     // What nobody sends to stays zeros.
     Workspace::for_pieces(result, [&](uint64_t first, uint32_t parts, uint32_t columns) {
       Lanes lanes(work, parts, columns);

@@ -9,9 +9,9 @@
 namespace neuron::lowering {
 namespace {
 
-constexpr uint32_t kDeep = NEURON_PARTITIONS;
-constexpr uint32_t kHigh = NEURON_PE_MAX_M;
-constexpr uint32_t kWide = NEURON_PE_MAX_N;
+constexpr uint32_t kTileDeep = NEURON_PARTITIONS;
+constexpr uint32_t kTileHigh = NEURON_PE_MAX_M;
+constexpr uint32_t kTileWide = NEURON_PE_MAX_N;
 // Turned tiles of the left operand that stay for all columns: 128 columns of f32 each.
 constexpr uint32_t kKept = 48;
 
@@ -70,18 +70,20 @@ void Product::allocate() {
   const auto tiles = [&](std::vector<Tile>& ring, uint32_t count, const char* name,
                          uint32_t columns, uint8_t dtype) {
     for (uint32_t i = 0; i < count; ++i) {
-      ring.push_back(work_.program.sbuf(name, kDeep, columns, dtype));
+      ring.push_back(work_.program.sbuf(name, kTileDeep, columns, dtype));
     }
   };
-  tiles(loaded_, 3, "left", kHigh, left_.dtype);
-  tiles(turned_, stationary, "stationary", kHigh, dtype_of(type_));
-  tiles(moving_, 4, "right", kWide, right_.dtype);
+  tiles(loaded_, 3, "left", kTileHigh, left_.dtype);
+  tiles(turned_, stationary, "stationary", kTileHigh, dtype_of(type_));
+  tiles(moving_, 4, "right", kTileWide, right_.dtype);
   if (whole_ || type_ != ProductType::kF32) {
-    tiles(converted_, 4, "converted", kWide, dtype_of(type_));
+    tiles(converted_, 4, "converted", kTileWide, dtype_of(type_));
   }
-  tiles(results_, 4, "result", kWide, result_.dtype);
-  for (int i = 0; i < 4; ++i) banks_.push_back(work_.program.psum("sum", kHigh, kWide));
-  for (int i = 0; i < 2; ++i) turning_.push_back(work_.program.psum("turned", kDeep, kHigh));
+  tiles(results_, 4, "result", kTileWide, result_.dtype);
+  for (int i = 0; i < 4; ++i) banks_.push_back(work_.program.psum("sum", kTileHigh, kTileWide));
+  for (int i = 0; i < 2; ++i) {
+    turning_.push_back(work_.program.psum("turned", kTileDeep, kTileHigh));
+  }
 }
 
 void Product::release() {
@@ -145,8 +147,8 @@ void Product::store(const Tile& bank, uint64_t first, uint32_t rows, uint32_t co
 }
 
 void Product::block(uint64_t batch, uint32_t row, uint32_t column) {
-  const uint32_t rows = part(node_.rows, row, kHigh);
-  const uint32_t columns = part(node_.columns, column, kWide);
+  const uint32_t rows = part(node_.rows, row, kTileHigh);
+  const uint32_t columns = part(node_.columns, column, kTileWide);
   const Tile bank = take(banks_, next_bank_);
   for (size_t number = 0; number < depths_.size(); ++number) {
     const auto k = static_cast<uint32_t>(depths_[number].first);
@@ -176,9 +178,9 @@ void Product::emit() {
   work_.program.section(node_.origin);
   allocate();
   for (int64_t batch = 0; batch < node_.batch && work_.program.ok(); ++batch) {
-    for (uint32_t row = 0; row < node_.rows && work_.program.ok(); row += kHigh) {
+    for (uint32_t row = 0; row < node_.rows && work_.program.ok(); row += kTileHigh) {
       kept_.clear();
-      for (uint32_t column = 0; column < node_.columns && work_.program.ok(); column += kWide) {
+      for (uint32_t column = 0; column < node_.columns && work_.program.ok(); column += kTileWide) {
         block(static_cast<uint64_t>(batch), row, column);
       }
     }

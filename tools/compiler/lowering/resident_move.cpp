@@ -52,7 +52,7 @@ Position position_of(int64_t element, const Layout& layout) {
   return {element % outer / layout.inner, element / outer * layout.inner + element % layout.inner};
 }
 
-struct Step {
+struct Walk {
   int64_t size = 1;
   int64_t to = 0, from = 0;  // columns or rows
 };
@@ -64,8 +64,8 @@ struct Plan {
   int64_t rows = 1;  // of a block; its rows are neighbours on both sides
   // Of a turned block: `rows` rows of the result, which are columns before; and `columns`.
   int64_t columns = 1;
-  std::vector<Step> row_loops, column_loops;
-  std::vector<Step> pattern;  // columns of one instruction, innermost first
+  std::vector<Walk> row_loops, column_loops;
+  std::vector<Walk> pattern;  // columns of one instruction, innermost first
 };
 
 // The numbers that the dimensions of a region reach from its first element on.
@@ -125,7 +125,7 @@ std::optional<Plan> plan_of(const graph::Region& given, const Layout& to, const 
     const auto target = distance_of(d->to_step, d->size, to);
     const auto source = distance_of(d->from_step, d->size, from);
     if (!target || !source) return std::nullopt;
-    const Step step{d->size, target->count, source->count};
+    const Walk step{d->size, target->count, source->count};
     if (target->rows && source->rows) {
       if (plan.rows == 1 && step.to == 1 && step.from == 1) {
         plan.rows = step.size;
@@ -176,7 +176,7 @@ bool may_start(int64_t row, int64_t parts) {
 // All combinations of the loops.
 void positions(const Plan& plan, std::vector<std::pair<Position, Position>>& list) {
   list = {{plan.to, plan.from}};
-  const auto repeat = [&](const Step& step, bool rows) {
+  const auto repeat = [&](const Walk& step, bool rows) {
     std::vector<std::pair<Position, Position>> more;
     for (const auto& [to, from] : list) {
       for (int64_t i = 0; i < step.size && more.size() <= 4 * kMostCopies; ++i) {
@@ -188,8 +188,8 @@ void positions(const Plan& plan, std::vector<std::pair<Position, Position>>& lis
     }
     list = std::move(more);
   };
-  for (const Step& step : plan.row_loops) repeat(step, true);
-  for (const Step& step : plan.column_loops) repeat(step, false);
+  for (const Walk& step : plan.row_loops) repeat(step, true);
+  for (const Walk& step : plan.column_loops) repeat(step, false);
 }
 
 struct Choice {
@@ -227,7 +227,7 @@ bool is_same(const Plan& plan, const Layout& to, const Layout& from) {
   if (plan.turns || !plan.row_loops.empty() || !plan.column_loops.empty()) return false;
   if (plan.rows != to.rows || to.rows != from.rows || to.columns() != from.columns()) return false;
   int64_t count = 1;
-  for (const Step& step : plan.pattern) {
+  for (const Walk& step : plan.pattern) {
     if (step.to != step.from) return false;
     count *= step.size;
   }
@@ -295,7 +295,7 @@ std::vector<Layout> layouts_of(const graph::Shape& shape) {
 }
 
 TileAccess columns_of(const Resident& resident, const Position& at, uint32_t parts,
-                      const std::vector<Step>& steps, bool to) {
+                      const std::vector<Walk>& steps, bool to) {
   const Tile& tile = *resident.tiles[static_cast<size_t>(at.row / kLanes)];
   TileAccess access =
       tile.at(static_cast<uint32_t>(at.row % kLanes), parts, static_cast<uint32_t>(at.column), 1);
@@ -331,7 +331,7 @@ void emit(Workspace& work, const Node& node, const Choice& program, const Reside
     if (plan.turns) {
       while (banks.size() < 4) banks.push_back(work.program.psum("turned", kLanes, kLanes));
       const Tile& bank = banks[next % banks.size()];
-      const std::vector<Step> across = {{copy.parts, 1, 1}}, along = {{copy.width, 1, 1}};
+      const std::vector<Walk> across = {{copy.parts, 1, 1}}, along = {{copy.width, 1, 1}};
       source = bank.at(0, copy.parts, 0, copy.width);
       work.program.transpose(source, columns_of(from, copy.from, copy.width, across, false));
       target = columns_of(result, copy.to, copy.parts, along, true);
@@ -386,7 +386,7 @@ std::optional<ColumnView> view_of(const graph::Region& region, const Layout& to,
     return std::nullopt;
   }
   ColumnView view{plan->from.column, {}};
-  for (const Step& step : plan->pattern) view.steps.push_back({step.size, step.to, step.from});
+  for (const Walk& step : plan->pattern) view.steps.push_back({step.size, step.to, step.from});
   std::sort(view.steps.begin(), view.steps.end(),
             [](const ColumnView::Step& a, const ColumnView::Step& b) { return a.to < b.to; });
   int64_t count = 1;

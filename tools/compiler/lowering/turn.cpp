@@ -10,7 +10,7 @@ namespace {
 using Dimensions = std::vector<graph::Region::Dimension>;
 
 constexpr int64_t kBlock = NEURON_PARTITIONS;
-constexpr int64_t kWide = NEURON_PE_MAX_N;
+constexpr int64_t kTurnedWide = NEURON_PE_MAX_N;
 // Fewer elements, or blocks with fewer, move faster one by one.
 constexpr int64_t kLeast = 4096, kLeastOfBlock = 256;
 constexpr size_t kLoaded = 8, kResults = 4, kBanks = 4;
@@ -34,13 +34,13 @@ class Turn {
     work_.trim_stream();
     const auto tiles = [&](std::vector<Tile>& ring, size_t count, const char* name) {
       for (size_t i = 0; i < count; ++i) {
-        ring.push_back(work_.program.sbuf(name, kBlock, kWide, NEURON_DTYPE_U32));
+        ring.push_back(work_.program.sbuf(name, kBlock, kTurnedWide, NEURON_DTYPE_U32));
       }
     };
     tiles(loaded_, kLoaded, "rows");
     tiles(results_, kResults, "columns");
     for (size_t i = 0; i < kBanks; ++i) {
-      banks_.push_back(work_.program.psum("turned", kBlock, kWide, NEURON_DTYPE_U32));
+      banks_.push_back(work_.program.psum("turned", kBlock, kTurnedWide, NEURON_DTYPE_U32));
     }
   }
   ~Turn() {
@@ -53,10 +53,11 @@ class Turn {
 
   // One matrix: rows of the source, which are columns of the target.
   void matrix(int64_t to, int64_t from) {
-    for (int64_t column = 0; column < columns_.size; column += kWide) {
-      for (int64_t row = 0; row < rows_.size; row += kWide) {
+    for (int64_t column = 0; column < columns_.size; column += kTurnedWide) {
+      for (int64_t row = 0; row < rows_.size; row += kTurnedWide) {
         block(to + column * columns_.to_step + row, from + row * rows_.from_step + column,
-              std::min(kWide, rows_.size - row), std::min(kWide, columns_.size - column));
+              std::min(kTurnedWide, rows_.size - row),
+              std::min(kTurnedWide, columns_.size - column));
       }
     }
   }

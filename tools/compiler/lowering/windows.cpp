@@ -12,7 +12,7 @@ using Dimension = graph::Region::Dimension;
 
 // With fewer channels, a row of the window is summed at once.
 constexpr int64_t kFewChannels = 32;
-constexpr int64_t kDeep = 128;
+constexpr int64_t kWindowDeep = 128;
 
 const Node& node_of(const graph::Graph& graph, Value value) {
   return graph.nodes[static_cast<size_t>(value)];
@@ -206,7 +206,9 @@ std::vector<DepthPart> depth_parts(const graph::Graph& graph, const Node& produc
   std::vector<DepthPart> list;
   for (int64_t first = 0; first < product.depth; first += whole) {
     const int64_t end = std::min(first + whole, product.depth);
-    for (int64_t k = first; k < end; k += kDeep) list.push_back({k, std::min(kDeep, end - k)});
+    for (int64_t k = first; k < end; k += kWindowDeep) {
+      list.push_back({k, std::min(kWindowDeep, end - k)});
+    }
   }
   return list;
 }
@@ -226,15 +228,15 @@ Chunk chunk_of(const graph::Graph& graph, const Node& product) {
     even = windows->origins[i].x - windows->origins[i - 1].x ==
            windows->origins[1].x - windows->origins[0].x;
   }
-  if (windows->channels < kFewChannels && row > kDeep && even) {
-    return {kDeep / windows->channels * windows->channels, 1};
+  if (windows->channels < kFewChannels && row > kWindowDeep && even) {
+    return {kWindowDeep / windows->channels * windows->channels, 1};
   }
-  if (windows->channels >= kFewChannels || row > kDeep) return {windows->channels, 0};
+  if (windows->channels >= kFewChannels || row > kWindowDeep) return {windows->channels, 0};
   // Rows that one stride skips lie beside one another.
   const bool dense =
       windows->kernel_height > 1 &&
       windows->origins[static_cast<size_t>(windows->kernel_width)].y == windows->origins[0].y + 1;
-  const int64_t rows = dense && windows->stride_y <= kDeep / row ? windows->stride_y : 1;
+  const int64_t rows = dense && windows->stride_y <= kWindowDeep / row ? windows->stride_y : 1;
   return {row * rows, rows};
 }
 

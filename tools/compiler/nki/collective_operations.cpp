@@ -19,11 +19,11 @@ struct Named {
   const char* name;
   ccom_operation_t operation;
 };
-constexpr Named kOperations[] = {{"all_reduce", CCOM_ALL_REDUCE},
-                                 {"all_gather", CCOM_ALL_GATHER},
-                                 {"reduce_scatter", CCOM_REDUCE_SCATTER},
-                                 {"all_to_all", CCOM_ALL_TO_ALL},
-                                 {"collective_permute", CCOM_PERMUTE}};
+constexpr Named kCollectives[] = {{"all_reduce", CCOM_ALL_REDUCE},
+                                  {"all_gather", CCOM_ALL_GATHER},
+                                  {"reduce_scatter", CCOM_REDUCE_SCATTER},
+                                  {"all_to_all", CCOM_ALL_TO_ALL},
+                                  {"collective_permute", CCOM_PERMUTE}};
 
 Result<ccom_reduction_t> reduction_of(Record& record) {
   const std::string name = record.text_or("alu", "add");
@@ -51,9 +51,9 @@ Result<void> collective(Context& context, Record& record) {
   const uint64_t size = record.count("group_size", kMostRanks);
   const auto pairs = record.counts_or_none("pairs", 2 * kMostRanks);
   NEURON_CHECK(record.result());
-  const auto* found = std::find_if(std::begin(kOperations), std::end(kOperations),
+  const auto* found = std::find_if(std::begin(kCollectives), std::end(kCollectives),
                                    [&](const Named& named) { return name == named.name; });
-  if (found == std::end(kOperations)) {
+  if (found == std::end(kCollectives)) {
     return fail(NRT_INVALID, "\"{}\" is no collective operation", name);
   }
   if (size == 0 || members.size() % size != 0) {

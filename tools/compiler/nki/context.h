@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,7 @@ struct Context {
   Memory& memory;
   Accumulation& accumulation;
   unsigned generation = 3;
+  bool pair = false;  // The program is one of two, of a virtual core of two physical ones
   // About how many cycles each engine has been given, to choose where NKI leaves it open.
   std::array<double, NEURON_CORE_ENGINES> load{};
 
@@ -43,6 +45,17 @@ struct Context {
 constexpr unsigned bit(builder::Engine engine) { return 1u << static_cast<unsigned>(engine); }
 
 using Operation = runtime::Result<void> (*)(Context&, Record&);
+struct NamedOperation {
+  std::string_view name;
+  Operation operation;
+};
+// Null where none of them has the name.
+inline Operation find_operation(std::span<const NamedOperation> operations, std::string_view name) {
+  for (const NamedOperation& one : operations) {
+    if (one.name == name) return one.operation;
+  }
+  return nullptr;
+}
 
 // Null: no operation of that name in the file.
 Operation find_vector_operation(std::string_view name);
@@ -51,6 +64,12 @@ Operation find_tensor_operation(std::string_view name);
 // The part of the array that a product names: tile_position and tile_size, or the whole.
 runtime::Result<builder::PeOptions> array_tile(Record& record);
 Operation find_memory_operation(std::string_view name);
+// Whether an instruction can name a tile that begins there.
+bool may_start(const builder::TileAccess& access);
+// By a transfer, which reaches any partition and casts.
+runtime::Result<void> copy_tile(Context& context, const builder::TileAccess& to,
+                                const builder::TileAccess& from);
+Operation find_pair_operation(std::string_view name);
 Operation find_collective_operation(std::string_view name);
 Operation find_later_operation(std::string_view name);
 
@@ -68,6 +87,9 @@ constexpr bool is_integer(uint8_t dtype) {
 }
 // Reduce commands by NKI's names; idle if the field is absent.
 runtime::Result<uint8_t> reduce_command(Record& record, uint8_t absent);
+// reduce_init, which load_reduce needs and other commands do not have; nothing for those.
+runtime::Result<builder::ScalarArgument> initial_sum(Context& context, Record& record,
+                                                     uint8_t command);
 
 }  // namespace neuron::nki
 

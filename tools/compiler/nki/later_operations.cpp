@@ -128,14 +128,9 @@ Result<void> exponential(Context& context, Record& record) {
   NEURON_TRY(from, tile(context, record, "src"));
   NEURON_TRY(maximum, context.memory.scalar(record.scalar_or_none("max_value")));
   NEURON_TRY(command, reduce_command(record, NEURON_REDUCE_IDLE));
-  NEURON_CHECK(record.result());
-  if (command == NEURON_REDUCE_LOAD_ACCUMULATE) {
-    return fail(NRT_INVALID,
-                "exponential with reduce_cmd = load_reduce is not supported; add "
-                "reduce_init to the result");
-  }
+  NEURON_TRY(initial, initial_sum(context, record, command));
   context.load[NEURON_ENGINE_DVE] += static_cast<double>(from.elements()) / NEURON_MX_CODES;
-  context.program.exponential(to, from, maximum, command);
+  context.program.exponential(to, from, maximum, command, initial);
   context.accumulation.written(to, false, record.line());
   return read_result(context, record, Engine::kDve);
 }
@@ -208,23 +203,16 @@ Result<void> activate2(Context& context, Record& record) {
   return read_result(context, record, Engine::kActivation);
 }
 
-struct Entry {
-  const char* name;
-  Operation operation;
-};
-constexpr Entry kOperations[] = {{"nc_matmul_mx", matmul_mx},
-                                 {"quantize_mx", quantize_mx},
-                                 {"exponential", exponential},
-                                 {"rand2", rand2},
-                                 {"activate2", activate2}};
+constexpr NamedOperation kLaterOperations[] = {{"nc_matmul_mx", matmul_mx},
+                                               {"quantize_mx", quantize_mx},
+                                               {"exponential", exponential},
+                                               {"rand2", rand2},
+                                               {"activate2", activate2}};
 
 }  // namespace
 
 Operation find_later_operation(std::string_view name) {
-  for (const Entry& entry : kOperations) {
-    if (entry.name == name) return entry.operation;
-  }
-  return nullptr;
+  return find_operation(kLaterOperations, name);
 }
 
 }  // namespace neuron::nki

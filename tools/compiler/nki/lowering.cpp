@@ -164,6 +164,10 @@ class Lowering {
       cores_.push_back(std::make_unique<Core>(header_, suffix));
     }
     NEURON_CHECK(prepare());
+    for (size_t c = 0; both_cores_ && c < cores_.size(); ++c) {
+      cores_[c]->memory.is_of_pair(c == 1);
+      cores_[c]->context.pair = true;
+    }
     if (both_cores_ && options.physical_cores != 2) {
       return fail(NRT_INVALID,
                   "the trace is of two physical cores, and a virtual core has {}; run it with "
@@ -374,8 +378,10 @@ class Lowering {
     return declares ? error.with("{}", place) : error.with("{}: {}", place, op);
   }
 
-  // Adds which tiles the call was about, unless the sentence names one.
+  // Adds which tiles the call was about, unless the sentence names one, or no tile is known because
+  // only the signature is read.
   void name_tiles(runtime::Error& error, Record& record) const {
+    if (core_ == nullptr) return;
     if (!record.ok() || error.sentence.find("tile \"") != std::string::npos) return;
     std::string tiles;
     for (const char* key : {"dst", "src", "data", "data1", "data2", "stationary", "moving"}) {
@@ -421,9 +427,9 @@ class Lowering {
     if (op == "while") return begin_while(record);
     if (op == "end_while") return end_while();
     NEURON_CHECK(check_indirect(op, record));
-    for (const auto find :
-         {find_vector_operation, find_search_operation, find_tensor_operation,
-          find_memory_operation, find_collective_operation, find_later_operation}) {
+    for (const auto find : {find_vector_operation, find_search_operation, find_tensor_operation,
+                            find_memory_operation, find_pair_operation, find_collective_operation,
+                            find_later_operation}) {
       if (const Operation operation = find(op)) return operation(core_->context, record);
     }
     return fail(NRT_INVALID, "nki.isa.{} is not available on this chip model", op);
@@ -470,19 +476,24 @@ class Lowering {
     return {};
   }
 
-  // Inputs, outputs and constants are the same memory, or the same contents, for both cores.
+  // Of what comes before the second program, inputs, outputs and shared temporaries are the same
+  // memory, constants the same contents, for both cores.
   Result<void> declare_tensor(Record& record) {
     const std::string kind = record.text("kind");
     const auto id = static_cast<uint32_t>(record.count("id", UINT32_MAX));
-    if (both_cores_ &&
-        (kind == "inout" || (kind == "output" && (cores_[0]->memory.reached_by_ranks(id) ||
-                                                  cores_[1]->memory.reached_by_ranks(id))))) {
+    if (both_cores_ && (kind == "inout" || kind == "output") &&
+        (cores_[0]->memory.reached_by_ranks(id) || cores_[1]->memory.reached_by_ranks(id))) {
       return fail(NRT_INVALID,
-                  "a tensor that is changed, or an output of a collective, is copied as a whole; "
-                  "two cores cannot share it");
+                  "an output of a collective is copied as a whole; two cores cannot share it");
+    }
+    const bool shared = kind == "temporary" && record.flag("shared");
+    if (both_cores_ && core_ == cores_[1].get() && (shared || kind == "inout")) {
+      return fail(NRT_INVALID,
+                  "a tensor of both cores that is shared or changed stands behind the line of the "
+                  "second core; expected it before");
     }
     NEURON_CHECK(core_->memory.declare_tensor(record));
-    if (!both_cores_ || core_ == cores_[1].get() || kind == "temporary") return {};
+    if (!both_cores_ || core_ == cores_[1].get() || (kind == "temporary" && !shared)) return {};
     name_source(cores_[1]->program, record);
     return cores_[1]->memory.declare_tensor(record);
   }

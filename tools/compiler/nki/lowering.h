@@ -40,7 +40,7 @@ struct Lowered {
 };
 
 struct LoweringOptions {
-  uint32_t physical_cores = 1;  // Of a virtual core; the kernel runs on the first
+  uint32_t physical_cores = 1;  // Of a virtual core; the first runs a trace of one program
 };
 
 // A tensor of a kernel's caller.

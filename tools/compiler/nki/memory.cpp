@@ -309,6 +309,27 @@ Result<void> Memory::take_given(TensorState& state, bool reads, bool writes) {
   return {};
 }
 
+// A call may change its argument; the runtime's inputs cannot change. Of two cores, each copies a
+// half, and neither goes on before both are there.
+void Memory::begin_as_argument(const TensorState& state, uint8_t dtype,
+                               const std::vector<uint64_t>& shape) {
+  const Buffer before = program_.input(state.name + suffix_, dtype, shape);
+  BufferAccess to = state.buffer.all(), from = before.all();
+  if (pair_) {
+    const uint64_t half = state.bytes / 2;
+    for (BufferAccess* side : {&to, &from}) {
+      *side = BufferAccess{};
+      side->buffer = (side == &to ? state.buffer : before).index;
+      side->offset = second_ ? half : 0;
+      side->size[0] = second_ ? state.bytes - half : half;
+      side->dtype = dtype;
+    }
+  }
+  if (to.bytes() != 0) program_.dma(Engine::kSp, to, from);
+  if (!pair_) return;
+  program_.core_barrier(Engine::kPool, state.buffer.all(), barrier_semaphore(Engine::kPool));
+}
+
 Result<void> Memory::declare_tensor(Record& record) {
   const auto id = static_cast<uint32_t>(record.count("id", UINT32_MAX));
   const std::string name = record.text("name");
@@ -347,7 +368,9 @@ Result<void> Memory::declare_tensor(Record& record) {
           program_.output((number == kOutput ? name : name + ".after") + suffix_, dtype, shape);
       break;
     case kTemporary:
-      state.buffer = program_.temporary(prefix_ + name, dtype, shape);
+      state.buffer = pair_ && record.flag("shared")
+                         ? program_.shared_temporary(prefix_ + name, dtype, shape)
+                         : program_.temporary(prefix_ + name, dtype, shape);
       break;
     default: {
       const std::string digits = record.long_text("data", 2 * kMostConstantBytes);
@@ -364,11 +387,7 @@ Result<void> Memory::declare_tensor(Record& record) {
     if (number == kInput) program_.dma(Engine::kSp, state.buffer.all(), state.outside.all());
     if (number != kInput) to_copy_out_.push_back(state);
   }
-  if (number == kInOut) {
-    // A call may change its argument; the runtime's inputs cannot change.
-    const Buffer before = program_.input(name + suffix_, dtype, shape);
-    program_.dma(Engine::kSp, state.buffer.all(), before.all());
-  }
+  if (number == kInOut) begin_as_argument(state, dtype, shape);
   tensors_[id] = std::move(state);
   return {};
 }

@@ -3,7 +3,7 @@
 // The tiles and HBM tensors of a trace in the memory of the chip.
 //
 // A tile that Python dropped keeps its place until the room is needed: reusing it at once would
-// make the engines wait for each other. Tensors that generated transfers reach by index are
+// make the engines wait for each other. Tensors that other ranks reach are
 // temporaries, because only their addresses are known when the file is written; inputs are copied
 // into them, outputs from them at the end.
 // Callers: lowering and the operations of this folder. Thread-safe: no. Borrows the Program.
@@ -35,12 +35,23 @@ struct TilePlace {
   uint64_t base = 0, bytes = 0;   // Of each partition
 };
 
+// Of the barriers of an engine: two cores count those of each engine apart.
+constexpr uint8_t barrier_semaphore(builder::Engine engine) {
+  return static_cast<uint8_t>(NEURON_SEM_PAIR_FIRST + static_cast<uint8_t>(engine));
+}
+
 class Memory {
  public:
   // `suffix` goes behind the names of inputs and outputs.
   Memory(builder::Program& program, const std::vector<std::string>& files, std::string suffix)
       : program_(program), files_(files), suffix_(std::move(suffix)) {}
 
+  // The program is one of two, of a virtual core of two physical ones. `second`: the other one is
+  // the first.
+  void is_of_pair(bool second) {
+    pair_ = true;
+    second_ = second;
+  }
   // Tensors that other ranks reach, and places that tiles ask for: known before the first operation
   // is lowered.
   void reach_by_ranks(uint32_t tensor) { reached_by_ranks_.insert(tensor); }
@@ -116,6 +127,8 @@ class Memory {
   };
 
   runtime::Result<builder::TileAccess> indirect_tile(const Operand& operand, uint32_t* kept);
+  void begin_as_argument(const TensorState& state, uint8_t dtype,
+                         const std::vector<uint64_t>& shape);
   runtime::Result<void> take_given(TensorState& state, bool reads, bool writes);
   runtime::Result<builder::Tile> place(uint8_t space, const std::string& name, uint32_t parts,
                                        uint32_t columns, uint8_t dtype);
@@ -139,6 +152,7 @@ class Memory {
   uint32_t depth_ = 0;                  // Of loops of the device that are open
   std::vector<uint32_t> held_;          // Tiles that were dropped in a loop they are older than
   std::vector<TensorState> to_copy_out_;
+  bool pair_ = false, second_ = false;
   bool given_ = false;  // inputs and outputs are buffers of a larger program
   std::deque<builder::Buffer> given_inputs_, given_outputs_;
   std::string prefix_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of nki.isa that move data by DMA.
 #include <algorithm>
+#include <cmath>
 
 #include "driver/isa/instruction.h"
 #include "hw/udma.h"
@@ -193,9 +194,6 @@ Result<void> dma_compute(Context& context, Record& record) {
   const auto scales = record.numbers("scales", 16);
   const std::string op = record.text_or("alu", "add");
   NEURON_CHECK(record.result());
-  if (std::any_of(scales.begin(), scales.end(), [](double scale) { return scale != 1; })) {
-    return fail(NRT_INVALID, "dma_compute with scales other than 1 is not supported");
-  }
   const uint8_t operation = op == "add"       ? NEURON_DMA_ADD
                             : op == "maximum" ? NEURON_DMA_MAX
                             : op == "minimum" ? NEURON_DMA_MIN
@@ -214,6 +212,21 @@ Result<void> dma_compute(Context& context, Record& record) {
     sides.push_back(side);
   }
   builder::ComputeOptions options{.operation = operation};
+  if (std::any_of(scales.begin(), scales.end(), [](double scale) { return scale != 1; })) {
+    if (operation != NEURON_DMA_ADD || scales.size() != sources.size()) {
+      return fail(NRT_INVALID,
+                  "dma_compute with {} scales of {} sources and {}; expected add, and a scale for "
+                  "each source",
+                  scales.size(), sources.size(), op);
+    }
+    options.operation = NEURON_DMA_FMA;
+    for (const double scale : scales) {
+      if (!std::isfinite(static_cast<float>(scale))) {
+        return fail(NRT_INVALID, "the scale {} of dma_compute is no finite number of fp32", scale);
+      }
+      options.scales.push_back(static_cast<float>(scale));
+    }
+  }
   NEURON_TRY(service_class, priority(context, record));
   options.priority = service_class;
   options.constant = operation == NEURON_DMA_MAX ? -__builtin_inff() : __builtin_inff();
@@ -229,22 +242,6 @@ struct Indexed {
   IndirectOptions options;
   TileAccess aligned;  // In place of `tile`, if that begins where the instruction cannot reach
 };
-
-bool may_start(const TileAccess& access) {
-  const uint32_t step = access.parts > 64 ? 128 : access.parts > 32 ? 64 : 32;
-  return access.start % step == 0;
-}
-
-Result<void> copy_tile(Context& context, const TileAccess& to, const TileAccess& from) {
-  const auto operation =
-      static_cast<uint8_t>(to.dtype != from.dtype ? NEURON_DMA_CAST : NEURON_DMA_COPY);
-  if (context.in_while()) {
-    context.program.dma_generate(to, from, operation);
-  } else {
-    context.program.dma_compute(Engine::kPool, to, {from}, {.operation = operation});
-  }
-  return {};
-}
 
 // The instruction's operands begin at a quadrant and have the type of the rows; other transfers
 // reach any partition and cast, so tiles of the lowering's own stand in for what does not fit.
@@ -333,23 +330,32 @@ Result<void> dma_scatter(Context& context, Record& record) {
   return {};
 }
 
-struct Entry {
-  const char* name;
-  Operation operation;
-};
-constexpr Entry kOperations[] = {{"dma_copy", dma_copy},
-                                 {"dma_transpose", dma_transpose},
-                                 {"dma_compute", dma_compute},
-                                 {"dma_gather", dma_gather},
-                                 {"dma_scatter", dma_scatter}};
+constexpr NamedOperation kMemoryOperations[] = {{"dma_copy", dma_copy},
+                                                {"dma_transpose", dma_transpose},
+                                                {"dma_compute", dma_compute},
+                                                {"dma_gather", dma_gather},
+                                                {"dma_scatter", dma_scatter}};
 
 }  // namespace
 
-Operation find_memory_operation(std::string_view name) {
-  for (const Entry& entry : kOperations) {
-    if (entry.name == name) return entry.operation;
+bool may_start(const TileAccess& access) {
+  const uint32_t step = access.parts > 64 ? 128 : access.parts > 32 ? 64 : 32;
+  return access.start % step == 0;
+}
+
+Result<void> copy_tile(Context& context, const TileAccess& to, const TileAccess& from) {
+  const auto operation =
+      static_cast<uint8_t>(to.dtype != from.dtype ? NEURON_DMA_CAST : NEURON_DMA_COPY);
+  if (context.in_while()) {
+    context.program.dma_generate(to, from, operation);
+  } else {
+    context.program.dma_compute(Engine::kPool, to, {from}, {.operation = operation});
   }
-  return nullptr;
+  return {};
+}
+
+Operation find_memory_operation(std::string_view name) {
+  return find_operation(kMemoryOperations, name);
 }
 
 }  // namespace neuron::nki

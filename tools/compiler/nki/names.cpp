@@ -124,6 +124,15 @@ Result<uint8_t> reduce_command(Record& record, uint8_t absent) {
   return fail(NRT_INVALID, "reduce_cmd = \"{}\" is not known", name);
 }
 
+Result<builder::ScalarArgument> initial_sum(Context& context, Record& record, uint8_t command) {
+  const ScalarOperand initial = record.scalar_or_none("reduce_init");
+  NEURON_CHECK(record.result());
+  if (initial.present() != (command == NEURON_REDUCE_LOAD_ACCUMULATE)) {
+    return fail(NRT_INVALID, "reduce_init goes with reduce_cmd = load_reduce, and only with it");
+  }
+  return context.memory.scalar(initial);
+}
+
 Result<void> Context::needs_generation(unsigned least, const char* name) const {
   if (generation >= least) return {};
   return fail(NRT_INVALID, "{} is of generation {}, the target of generation {}", name, least,

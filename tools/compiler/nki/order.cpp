@@ -15,6 +15,8 @@ namespace {
 constexpr std::string_view kWrittenKeys[] = {"dst",     "dst_scale", "dst_idx",
                                              "val_dst", "idx_dst",   "reduce_res"};
 // These continue what earlier ones left in an engine, as a reduction over several calls does.
+// Both programs come to these in the same order.
+bool is_meeting(std::string_view op) { return op == "core_barrier" || op == "sendrecv"; }
 const std::set<std::string_view> kWithState = {
     "rng", "set_rng_seed", "rand_set_state", "rand_get_state", "rand2", "dropout"};
 
@@ -58,11 +60,13 @@ std::vector<Touch> touches_of(Record& record) {
   std::vector<Touch> touches;
   const bool by_index = op == "dma_gather" || op == "dma_scatter";
   for (const auto& [key, operand] : record.all_operands()) {
-    const bool write = std::count(std::begin(kWrittenKeys), std::end(kWrittenKeys), key) != 0;
+    const bool write = op == "core_barrier" ||
+                       std::count(std::begin(kWrittenKeys), std::end(kWrittenKeys), key) != 0;
     touches.push_back(by_index && !operand.on_chip
                           ? everything(Touch::Of::kTensor, operand.id, write)
                           : box_of(operand, write));
   }
+  if (is_meeting(op)) touches.push_back(everything(Touch::Of::kEngines, 1, true));
   if (record.has("reduce_cmd") || record.has("reduce_res") || kWithState.count(op) != 0) {
     touches.push_back(everything(Touch::Of::kEngines, 0, true));
   }

@@ -64,6 +64,11 @@ Record::Record(std::string_view text, uint64_t number)
                                  checker_.member(), kLineLimits);
   if (!parsed) {
     syntax_ = parsed.error();
+    // A record is one line, the only one that the reader of JSON sees.
+    const std::string its = ": line 1, ";
+    if (const size_t at = syntax_->sentence.find(its); at != std::string::npos) {
+      syntax_->sentence.replace(at, its.size(), ", ");
+    }
     return;
   }
   value_ = std::move(*parsed);

@@ -261,32 +261,25 @@ Result<void> nonzero_with_count(Context& context, Record& record) {
   return {};
 }
 
-struct Entry {
-  const char* name;
-  Operation operation;
-};
-constexpr Entry kOperations[] = {{"iota", iota},
-                                 {"affine_select", affine_select},
-                                 {"tensor_partition_reduce", partition_reduce},
-                                 {"local_gather", local_gather},
-                                 {"nc_n_gather", n_gather},
-                                 {"sequence_bounds", sequence_bounds},
-                                 {"max8", max8},
-                                 {"nc_find_index8", find_index8},
-                                 {"nc_match_replace8", match_replace8},
-                                 {"nc_stream_shuffle", stream_shuffle},
-                                 {"topk", topk},
-                                 {"range_select", range_select},
-                                 {"select_reduce", select_reduce},
-                                 {"nonzero_with_count", nonzero_with_count}};
+constexpr NamedOperation kSearchOperations[] = {{"iota", iota},
+                                                {"affine_select", affine_select},
+                                                {"tensor_partition_reduce", partition_reduce},
+                                                {"local_gather", local_gather},
+                                                {"nc_n_gather", n_gather},
+                                                {"sequence_bounds", sequence_bounds},
+                                                {"max8", max8},
+                                                {"nc_find_index8", find_index8},
+                                                {"nc_match_replace8", match_replace8},
+                                                {"nc_stream_shuffle", stream_shuffle},
+                                                {"topk", topk},
+                                                {"range_select", range_select},
+                                                {"select_reduce", select_reduce},
+                                                {"nonzero_with_count", nonzero_with_count}};
 
 }  // namespace
 
 Operation find_search_operation(std::string_view name) {
-  for (const Entry& entry : kOperations) {
-    if (entry.name == name) return entry.operation;
-  }
-  return nullptr;
+  return find_operation(kSearchOperations, name);
 }
 
 }  // namespace neuron::nki

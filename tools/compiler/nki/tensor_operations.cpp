@@ -56,6 +56,41 @@ void multiply_run(Context& context, const TileAccess& to, const TileAccess& movi
   }
 }
 
+// Types of one byte go to slots of 16 bits, whose upper bytes become zero. NKI names the slots as
+// elements of 16 bits, as every second element of the type, or asks for neighbours, which a copy of
+// Vector's makes.
+Result<void> turn(Context& context, TileAccess to, TileAccess data,
+                  const builder::PeOptions& options = {}) {
+  if (isa::dtype_bytes(data.dtype) != 1) {
+    context.program.transpose(to, data, options);
+    return {};
+  }
+  const uint8_t kind = data.dtype;
+  if (is_integer(kind)) data.dtype = NEURON_DTYPE_F8E4;  // Bits are moved
+  const bool every_second = to.dtype == kind && to.ndim == 1 && to.step[0] == 2 &&
+                            to.base % 2 == 0 && !to.offsets.present();
+  if (every_second) to.step[0] = 1;
+  if (every_second || isa::dtype_bytes(to.dtype) == 2) {
+    to.dtype = NEURON_DTYPE_U16;
+    context.program.transpose(to, data, options);
+    return {};
+  }
+  if (to.dtype != kind) {
+    return fail(NRT_INVALID, "a transpose keeps the type of its data, found {} and {}",
+                isa::dtype_name(kind), isa::dtype_name(to.dtype));
+  }
+  NEURON_TRY(slots, context.memory.own_tile(NEURON_SPACE_PSUM, "slots of 16 bits", to.parts,
+                                            data.parts, NEURON_DTYPE_U16));
+  context.program.transpose(slots.all(), data, options);
+  TileAccess lower = slots.all();
+  lower.dtype = kind;
+  lower.ndim = 1;
+  lower.size = {data.parts, 0, 0, 0};
+  lower.step = {2, 0, 0, 0};
+  context.program.tensor_copy(Engine::kDve, to, lower);
+  return {};
+}
+
 Result<void> transpose_by_product(Context& context, Record& record, const TileAccess& to,
                                   const TileAccess& data, const TileAccess& identity,
                                   const builder::PeOptions& options) {
@@ -65,7 +100,7 @@ Result<void> transpose_by_product(Context& context, Record& record, const TileAc
                 "{2}]",
                 data.parts, identity.parts, identity.elements());
   }
-  context.program.transpose(to, data, options);
+  NEURON_CHECK(turn(context, to, data, options));
   context.accumulation.written(to, false, record.line());
   return {};
 }
@@ -173,22 +208,26 @@ Result<void> transpose(Context& context, Record& record) {
   NEURON_TRY(target, context.memory.tile(to));
   NEURON_TRY(data, context.memory.tile(from));
   const bool fits_product = target.space == NEURON_SPACE_PSUM && data.space == NEURON_SPACE_SBUF &&
-                            isa::dtype_bytes(data.dtype) >= 2;
+                            (isa::dtype_bytes(data.dtype) >= 2 || context.generation >= 3);
   const bool fits_vector = data.parts <= kBlock && data.elements() <= kBlock;
   if (!record.has("engine") && !fits_product && !fits_vector) {
-    return fail(NRT_INVALID,
-                "no engine transposes [{}, {}] from {} to {}: the Tensor engine reads SBUF and "
-                "writes PSUM, elements of 2 or 4 bytes; the Vector engine takes up to 32 x 32",
-                data.parts, data.elements(), data.space == NEURON_SPACE_PSUM ? "PSUM" : "SBUF",
-                target.space == NEURON_SPACE_PSUM ? "PSUM" : "SBUF");
+    return fail(
+        NRT_INVALID,
+        "no engine transposes [{}, {}] from {} to {}: the Tensor engine reads SBUF and "
+        "writes PSUM, before generation 3 elements of 2 or 4 bytes; the Vector engine takes "
+        "up to 32 x 32",
+        data.parts, data.elements(), data.space == NEURON_SPACE_PSUM ? "PSUM" : "SBUF",
+        target.space == NEURON_SPACE_PSUM ? "PSUM" : "SBUF");
   }
-  const bool small = fits_vector && !fits_product;
+  // One byte to one byte takes the Tensor engine two instructions, so Vector's is first.
+  const bool neighbours = isa::dtype_bytes(data.dtype) == 1 && target.dtype == data.dtype;
+  const bool small = fits_vector && (!fits_product || neighbours);
   const unsigned allowed = record.has("engine") ? bit(Engine::kPe) | bit(Engine::kDve)
                                                 : bit(small ? Engine::kDve : Engine::kPe);
   NEURON_TRY(engine,
              context.engine(record, small ? Engine::kDve : Engine::kPe, allowed, data.elements()));
   if (engine == Engine::kPe) {
-    context.program.transpose(target, data);
+    NEURON_CHECK(turn(context, target, data));
   } else if (!fits_vector) {
     return fail(NRT_INVALID, "the Vector engine transposes up to 32 x 32, found [{}, {}]",
                 data.parts, data.elements());
@@ -199,11 +238,7 @@ Result<void> transpose(Context& context, Record& record) {
   return {};
 }
 
-struct Entry {
-  const char* name;
-  Operation operation;
-};
-constexpr Entry kOperations[] = {{"nc_matmul", matmul}, {"nc_transpose", transpose}};
+constexpr NamedOperation kTensorOperations[] = {{"nc_matmul", matmul}, {"nc_transpose", transpose}};
 
 }  // namespace
 
@@ -240,10 +275,7 @@ Result<builder::PeOptions> array_tile(Record& record) {
 }
 
 Operation find_tensor_operation(std::string_view name) {
-  for (const Entry& entry : kOperations) {
-    if (entry.name == name) return entry.operation;
-  }
-  return nullptr;
+  return find_operation(kTensorOperations, name);
 }
 
 }  // namespace neuron::nki

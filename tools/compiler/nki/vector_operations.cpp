@@ -142,7 +142,8 @@ Result<void> tensor_copy(Context& context, Record& record) {
   return {};
 }
 
-// Division is multiplication by a power of -1, which the Vector engine computes in one pass.
+// Division is multiplication by a power of -1, which the Vector engine computes in one pass: our
+// choice, of which kernels' times and bits are made. Where it does not reach, `div` does it.
 Result<void> divide(Context& context, Record& record, const TileAccess& to, const TileAccess& a,
                     const TileAccess& b) {
   context.program.scalar_tensor_tensor(to, b, NEURON_ALU_POW, -1.0f, NEURON_ALU_MUL, a);
@@ -163,13 +164,15 @@ Result<void> tensor_tensor(Context& context, Record& record) {
     allowed = kPool;
     first = Engine::kPool;
   } else if (!record.has("engine")) {
-    const bool pool = wants_pool(both.to, both.from, b) && !is_bit_operation(op);
+    const bool pool =
+        wants_pool(both.to, both.from, b) && !is_bit_operation(op) && op != NEURON_ALU_AVERAGE;
     allowed = pool ? kPool : kVector;
     first = pool ? Engine::kPool : Engine::kDve;
   }
   NEURON_TRY(engine, context.engine(record, first, allowed, both.from.elements()));
-  if (op == NEURON_ALU_DIV) return divide(context, record, both.to, both.from, b);
-  if (op == NEURON_ALU_MOD) return fail(NRT_INVALID, "the engines have no mod of two tiles");
+  if (op == NEURON_ALU_DIV && !(record.has("engine") && engine == Engine::kPool)) {
+    return divide(context, record, both.to, both.from, b);
+  }
   context.program.tensor_tensor(engine, both.to, both.from, op, b);
   wrote(context, record, both.to);
   return {};
@@ -193,13 +196,8 @@ Result<ScalarArgument> operand_of(Context& context, Record& record, const char* 
     return fail(NRT_INVALID, "{} is missing; expected a number or a tile", key);
   }
   NEURON_TRY(argument, context.memory.scalar(scalar));
-  if (op == NEURON_ALU_DIV) {
-    if (backwards) {
-      return fail(NRT_INVALID,
-                  "a scalar divided by a tile is no single operation here; use nisa.reciprocal "
-                  "and multiply");
-    }
-    op = NEURON_ALU_MUL;
+  if (op == NEURON_ALU_DIV && !backwards) {
+    op = NEURON_ALU_MUL;  // As division of tiles
     if (argument.is_number) {
       argument.value = 1.0f / argument.value;
     } else {
@@ -213,26 +211,35 @@ Result<ScalarArgument> operand_of(Context& context, Record& record, const char* 
   return argument;
 }
 
-Result<void> bit_scalar(Context& context, Record& record, Engine engine, const Pair& both,
-                        uint8_t op0) {
-  const ScalarOperand scalar = record.scalar_or_none("operand0");
+// The scalar of one of the bit operations of tensor_scalar: nothing for `invert`.
+Result<builder::BitArgument> bits_operand(Context& context, Record& record, const char* key,
+                                          const char* reverse, uint8_t op) {
+  const ScalarOperand scalar = record.scalar_or_none(key);
+  const bool backwards = record.flag(reverse);
   NEURON_CHECK(record.result());
-  if (record.has("alu1")) {
-    return fail(NRT_INVALID, "two bit operations in one call are not supported; use two calls");
-  }
-  if (record.flag("reverse0") && (op0 == NEURON_ALU_SHL || op0 == NEURON_ALU_SHR_LOGICAL)) {
-    return fail(NRT_INVALID, "a shift of a scalar by a tile is no single operation here");
-  }
+  if (op == NEURON_ALU_NOT || op == NEURON_ALU_BYPASS) return builder::BitArgument();
+  builder::BitArgument argument;
   if (scalar.tile.present) {
     NEURON_TRY(access, context.memory.tile(scalar.tile));
-    context.program.tensor_scalar(engine, both.to, both.from, op0, access);
-  } else {
-    if (!scalar.is_number && op0 != NEURON_ALU_NOT) {
-      return fail(NRT_INVALID, "operand0 is missing; expected an integer or a tile");
-    }
+    argument = access;
+  } else if (scalar.is_number) {
     NEURON_TRY(bits, bits_of(scalar.number, NEURON_DTYPE_U32));
-    context.program.tensor_scalar_bits(engine, both.to, both.from, op0, bits);
+    argument = bits;
+  } else {
+    return fail(NRT_INVALID, "{} is missing; expected an integer or a tile", key);
   }
+  argument.reversed = backwards;
+  return argument;
+}
+
+Result<void> bit_scalar(Context& context, Record& record, Engine engine, const Pair& both,
+                        uint8_t op0, uint8_t op1) {
+  if (op1 != NEURON_ALU_BYPASS && is_bit_operation(op0) != is_bit_operation(op1)) {
+    return fail(NRT_INVALID, "both operations must be bit operations, or both arithmetic");
+  }
+  NEURON_TRY(s0, bits_operand(context, record, "operand0", "reverse0", op0));
+  NEURON_TRY(s1, bits_operand(context, record, "operand1", "reverse1", op1));
+  context.program.tensor_scalar_bits(engine, both.to, both.from, op0, s0, op1, s1);
   wrote(context, record, both.to);
   return {};
 }
@@ -250,11 +257,16 @@ Result<void> tensor_scalar(Context& context, Record& record) {
                       (op1 == NEURON_ALU_BYPASS || op1 == NEURON_ALU_ADD) &&
                       !(op0 == NEURON_ALU_ADD && op1 == NEURON_ALU_ADD);
   unsigned allowed = kVector | (psum ? 0 : kPool);
-  if (linear && context.generation >= 3) allowed |= kScalar;
+  // The Scalar engine scales and biases in generation 3, and does all arithmetic from 4 on.
+  const bool slow = op0 == NEURON_ALU_RSQRT || op1 == NEURON_ALU_RSQRT;
+  const bool bits = is_bit_operation(op0) || is_bit_operation(op1);
+  if (context.generation >= 4 ? !slow && !bits : linear && context.generation >= 3) {
+    allowed |= kScalar;
+  }
   Engine first = Engine::kDve;
   if (!record.has("engine")) {
     allowed = kVector;
-    if (op0 == NEURON_ALU_RSQRT || op1 == NEURON_ALU_RSQRT) {
+    if (slow) {
       allowed = kPool;
       first = Engine::kPool;
     }
@@ -270,7 +282,7 @@ Result<void> tensor_scalar(Context& context, Record& record) {
                 "first");
   }
   NEURON_TRY(engine, context.engine(record, first, allowed, both.from.elements()));
-  if (is_bit_operation(op0)) return bit_scalar(context, record, engine, both, op0);
+  if (bits) return bit_scalar(context, record, engine, both, op0, op1);
   NEURON_TRY(s0, operand_of(context, record, "operand0", "reverse0", op0));
   NEURON_TRY(s1, operand_of(context, record, "operand1", "reverse1", op1));
   context.program.tensor_scalar(engine, both.to, both.from, op0, s0, op1, s1);
@@ -311,10 +323,8 @@ Result<void> tensor_scalar_reduce(Context& context, Record& record) {
   NEURON_TRY(command, reduce_command(record, NEURON_REDUCE_RESET_ACCUMULATE));
   NEURON_TRY(s, operand_of(context, record, "operand0", "reverse0", op0));
   if (s.reversed) return fail(NRT_INVALID, "tensor_scalar_reduce has no reverse0");
-  if (command == NEURON_REDUCE_LOAD_ACCUMULATE || record.has("reduce_init")) {
-    return fail(NRT_INVALID, "tensor_scalar_reduce with a loaded initial value is not supported");
-  }
-  context.program.tensor_scalar_reduce(both.to, both.from, op0, s, reduce, command);
+  NEURON_TRY(initial, initial_sum(context, record, command));
+  context.program.tensor_scalar_reduce(both.to, both.from, op0, s, reduce, command, initial);
   wrote(context, record, both.to);
   return read_result(context, record, Engine::kDve, record.flag("negate"));
 }
@@ -341,9 +351,11 @@ Result<void> tensor_reduce(Context& context, Record& record) {
   NEURON_TRY(target, context.memory.tile(to));
   uint32_t kept = 0;
   NEURON_TRY(data, context.memory.tile(from, axes, &kept));
-  NEURON_TRY(engine, context.engine(record, Engine::kDve, kVector, data.elements()));
-  (void)engine;
-  context.program.tensor_reduce(target, op, data, static_cast<uint8_t>(kept), negate);
+  const unsigned pool = context.generation >= 3 && !any_psum({&target, &data}) ? kPool : 0;
+  NEURON_TRY(engine,
+             context.engine(record, Engine::kDve, record.has("engine") ? kVector | pool : kVector,
+                            data.elements()));
+  context.program.tensor_reduce(target, op, data, static_cast<uint8_t>(kept), negate, engine);
   wrote(context, record, target);
   return {};
 }
@@ -467,14 +479,23 @@ Result<void> rng(Context& context, Record& record) {
   return {};
 }
 
-// XORWOW states, which GpSimd has from generation 3 on.
+// XORWOW states: GpSimd has one of six words in each lane from generation 3 on, Vector four from 4
+// on. Where NKI leaves the engine open, the number of words says which one is meant.
 Result<void> random_state(Context& context, Record& record, const char* key, bool set) {
   const Operand states = record.operand(key);
   NEURON_CHECK(record.result());
   NEURON_TRY(tile, context.memory.tile(states));
-  NEURON_TRY(engine, context.engine(record, Engine::kPool, kPool, tile.elements()));
-  set ? context.program.set_random_state(engine, tile)
-      : context.program.get_random_state(engine, tile);
+  constexpr uint64_t kVectorWords = 24;
+  const bool both = context.generation >= 4;
+  const Engine meant = both && tile.elements() == kVectorWords ? Engine::kDve : Engine::kPool;
+  const unsigned allowed = record.has("engine") ? kPool | (both ? kVector : 0) : bit(meant);
+  NEURON_TRY(engine, context.engine(record, meant, allowed, tile.elements()));
+  if (set) {
+    context.program.set_random_state(engine, tile);
+  } else {
+    context.program.get_random_state(engine, tile);
+    wrote(context, record, tile);
+  }
   return {};
 }
 
@@ -494,37 +515,31 @@ Result<void> set_rng_seed(Context& context, Record& record) {
   return {};
 }
 
-struct Entry {
-  const char* name;
-  Operation operation;
-};
-constexpr Entry kOperations[] = {{"memset", memset},
-                                 {"tensor_copy", tensor_copy},
-                                 {"tensor_tensor", tensor_tensor},
-                                 {"tensor_scalar", tensor_scalar},
-                                 {"scalar_tensor_tensor", scalar_tensor_tensor},
-                                 {"tensor_scalar_reduce", tensor_scalar_reduce},
-                                 {"tensor_scalar_cumulative", tensor_scalar_cumulative},
-                                 {"tensor_reduce", tensor_reduce},
-                                 {"tensor_tensor_scan", tensor_tensor_scan},
-                                 {"reciprocal", reciprocal},
-                                 {"activation", activation},
-                                 {"tensor_copy_predicated", copy_predicated},
-                                 {"bn_stats", bn_stats},
-                                 {"bn_aggr", bn_aggr},
-                                 {"dropout", dropout},
-                                 {"rng", rng},
-                                 {"set_rng_seed", set_rng_seed},
-                                 {"rand_set_state", rand_set_state},
-                                 {"rand_get_state", rand_get_state}};
+constexpr NamedOperation kVectorOperations[] = {
+    {"memset", memset},
+    {"tensor_copy", tensor_copy},
+    {"tensor_tensor", tensor_tensor},
+    {"tensor_scalar", tensor_scalar},
+    {"scalar_tensor_tensor", scalar_tensor_tensor},
+    {"tensor_scalar_reduce", tensor_scalar_reduce},
+    {"tensor_scalar_cumulative", tensor_scalar_cumulative},
+    {"tensor_reduce", tensor_reduce},
+    {"tensor_tensor_scan", tensor_tensor_scan},
+    {"reciprocal", reciprocal},
+    {"activation", activation},
+    {"tensor_copy_predicated", copy_predicated},
+    {"bn_stats", bn_stats},
+    {"bn_aggr", bn_aggr},
+    {"dropout", dropout},
+    {"rng", rng},
+    {"set_rng_seed", set_rng_seed},
+    {"rand_set_state", rand_set_state},
+    {"rand_get_state", rand_get_state}};
 
 }  // namespace
 
 Operation find_vector_operation(std::string_view name) {
-  for (const Entry& entry : kOperations) {
-    if (entry.name == name) return entry.operation;
-  }
-  return nullptr;
+  return find_operation(kVectorOperations, name);
 }
 
 }  // namespace neuron::nki

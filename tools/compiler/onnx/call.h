@@ -27,6 +27,7 @@ class GraphData;
 class NodeData;
 }  // namespace file
 
+using graph::at;
 using graph::Builder;
 using graph::Function;
 using graph::Shape;

@@ -196,6 +196,7 @@ void Importer::read_tensor_input(const file::ValueData& input, const file::TypeD
   Shape shape;
   std::string text, example;
   int free = 0;
+  bool of_batch = false;  // the first dimension alone is free
   const auto bound = bindings_.shapes.find(input.name());
   for (int i = 0; i < type.shape().dim_size(); ++i) {
     const auto& dimension = type.shape().dim(i);
@@ -209,7 +210,7 @@ void Importer::read_tensor_input(const file::ValueData& input, const file::TypeD
       } else if (i == 0) {
         size = bindings_.batch;
       }
-      if (size == 0) ++free;
+      if (size == 0) of_batch = ++free == 1 && i == 0;
     }
     text += (text.empty() ? "" : ", ") + (fixed ? std::to_string(size)
                                           : dimension.dim_param().empty()
@@ -225,8 +226,10 @@ void Importer::read_tensor_input(const file::ValueData& input, const file::TypeD
     refuse(RefusalClass::kShape, input.name(), "",
            !type.has_shape()
                ? base::format("the input has no shape; say --shape {}=1x3x224x224", name)
-               : base::format("the input [{}] has {} free dimensions; say --shape {}={}", text,
-                              free, name, example));
+               : base::format(
+                     "the input [{}] has {}; say --shape {}={}{}", text,
+                     free == 1 ? "a free dimension" : std::to_string(free) + " free dimensions",
+                     name, example, of_batch ? ", or --batch 1" : ""));
     return;
   }
   if (std::count(shape.begin(), shape.end(), 0) != 0) {

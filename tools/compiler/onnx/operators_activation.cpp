@@ -112,7 +112,7 @@ void binarizer(Call& c) {
   c.out(c.b.cast(c.b.map(Function::kGreater, x, c.real("threshold", 0)), c.b.type(x)));
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kActivationOperators[] = {
     {"Celu", celu},
     {"Elu", elu},
     {"Gelu", gelu},
@@ -131,6 +131,6 @@ constexpr Operator kOperators[] = {
 
 }  // namespace
 
-std::span<const Operator> activation_operators() { return kOperators; }
+std::span<const Operator> activation_operators() { return kActivationOperators; }
 
 }  // namespace neuron::onnx

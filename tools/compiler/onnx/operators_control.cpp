@@ -200,10 +200,10 @@ void scan(Call& c) {
   for (const std::vector<Value>& list : rows) c.out(stacked(c, list, 0));
 }
 
-constexpr Operator kOperators[] = {{"If", branch}, {"Loop", loop}, {"Scan", scan}};
+constexpr Operator kControlOperators[] = {{"If", branch}, {"Loop", loop}, {"Scan", scan}};
 
 }  // namespace
 
-std::span<const Operator> control_operators() { return kOperators; }
+std::span<const Operator> control_operators() { return kControlOperators; }
 
 }  // namespace neuron::onnx

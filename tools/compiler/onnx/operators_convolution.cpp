@@ -196,7 +196,7 @@ void columns_to_image(Call& c) {
   c.out(c.b.slice(sum, slices));
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kConvolutionOperators[] = {
     {"Col2Im", columns_to_image},
     {"Conv", convolution},
     {"ConvInteger", convolution_of_integers},
@@ -206,6 +206,6 @@ constexpr Operator kOperators[] = {
 
 }  // namespace
 
-std::span<const Operator> convolution_operators() { return kOperators; }
+std::span<const Operator> convolution_operators() { return kConvolutionOperators; }
 
 }  // namespace neuron::onnx

@@ -8,8 +8,6 @@
 namespace neuron::onnx {
 namespace {
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
 // An image as rows: one for each place of each image of the batch, with all channels.
 struct Table {
   Value rows = graph::kNone;
@@ -322,11 +320,11 @@ void determinant(Call& c) {
   c.out(c.b.reshape(determinant_of(c, c.b.reshape(x, {count, n, n}), count, n), batch));
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kImageOperators[] = {
     {"Det", determinant}, {"GridSample", grid_sample}, {"RoiAlign", region_align}};
 
 }  // namespace
 
-std::span<const Operator> image_operators() { return kOperators; }
+std::span<const Operator> image_operators() { return kImageOperators; }
 
 }  // namespace neuron::onnx

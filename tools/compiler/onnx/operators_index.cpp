@@ -7,8 +7,6 @@
 namespace neuron::onnx {
 namespace {
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
 // Numbers within a dimension of `count`, negative ones from its end, as i64.
 Value from_front(Call& c, Value numbers, int64_t count) {
   numbers = c.b.cast(numbers, Type::kI64);
@@ -173,7 +171,7 @@ void compress(Call& c) {
 
 void array_feature_extractor(Call& c) { c.out(c.b.take(c.in(0), c.in(1), -1)); }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kIndexOperators[] = {
     {"Compress", compress},
     {"Gather", gather},
     {"GatherElements", gather_elements},
@@ -187,6 +185,6 @@ constexpr Operator kOperators[] = {
 
 }  // namespace
 
-std::span<const Operator> index_operators() { return kOperators; }
+std::span<const Operator> index_operators() { return kIndexOperators; }
 
 }  // namespace neuron::onnx

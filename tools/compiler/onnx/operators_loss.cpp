@@ -147,7 +147,7 @@ void momentum(Call& c) {
   for (const Value x : speeds) c.out(x);
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kLossOperators[] = {
     {"NegativeLogLikelihoodLoss", negative_log_likelihood},
     {"SoftmaxCrossEntropyLoss", softmax_cross_entropy},
     {"ai.onnx.preview.training.Adagrad", adagrad},
@@ -157,6 +157,6 @@ constexpr Operator kOperators[] = {
 
 }  // namespace
 
-std::span<const Operator> loss_operators() { return kOperators; }
+std::span<const Operator> loss_operators() { return kLossOperators; }
 
 }  // namespace neuron::onnx

@@ -109,7 +109,7 @@ void cast(Call& c) {
 
 void cast_like(Call& c) { c.out(c.b.cast(c.in(0), c.b.type(c.in(1)))); }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kMapOperators[] = {
     {"Abs", unary<Function::kAbsolute>},
     {"Acos", unary<Function::kAcos>},
     {"Acosh", unary<Function::kAcosh>},
@@ -169,6 +169,6 @@ constexpr Operator kOperators[] = {
 
 }  // namespace
 
-std::span<const Operator> map_operators() { return kOperators; }
+std::span<const Operator> map_operators() { return kMapOperators; }
 
 }  // namespace neuron::onnx

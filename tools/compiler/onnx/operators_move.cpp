@@ -7,8 +7,6 @@
 namespace neuron::onnx {
 namespace {
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
 void transpose(Call& c) {
   const Value x = c.in(0);
   std::vector<int64_t> reversed;
@@ -299,7 +297,7 @@ void center_crop_pad(Call& c) {
   c.out(x);
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kMoveOperators[] = {
     {"CenterCropPad", center_crop_pad},
     {"Concat", concat},
     {"DepthToSpace", depth_to_space},
@@ -316,6 +314,6 @@ constexpr Operator kOperators[] = {
 
 }  // namespace
 
-std::span<const Operator> move_operators() { return kOperators; }
+std::span<const Operator> move_operators() { return kMoveOperators; }
 
 }  // namespace neuron::onnx

@@ -190,12 +190,12 @@ void tf_idf_vectorizer(Call& c) {
   c.out(shape.size() == 2 ? y : c.b.reshape(y, {outputs}));
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kNgramOperators[] = {
     {"TfIdfVectorizer", tf_idf_vectorizer},
 };
 
 }  // namespace
 
-std::span<const Operator> ngram_operators() { return kOperators; }
+std::span<const Operator> ngram_operators() { return kNgramOperators; }
 
 }  // namespace neuron::onnx

@@ -156,7 +156,7 @@ void power_normalization(Call& c) {
   c.out(c.b.divide(x, c.b.map(Function::kSqrt, sum)));
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kNormalisationOperators[] = {
     {"BatchNormalization", batch_normalization},
     {"GroupNormalization", group_normalization},
     {"InstanceNormalization", instance_normalization},
@@ -168,6 +168,6 @@ constexpr Operator kOperators[] = {
 
 }  // namespace
 
-std::span<const Operator> normalisation_operators() { return kOperators; }
+std::span<const Operator> normalisation_operators() { return kNormalisationOperators; }
 
 }  // namespace neuron::onnx

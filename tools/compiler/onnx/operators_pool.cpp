@@ -166,7 +166,7 @@ void max_unpool(Call& c) {
   c.out(c.b.pad(y, before, after, 0));
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kPoolOperators[] = {
     {"AveragePool", average_pool},
     {"GlobalAveragePool", global_average_pool},
     {"GlobalLpPool", global_power_pool},
@@ -178,6 +178,6 @@ constexpr Operator kOperators[] = {
 
 }  // namespace
 
-std::span<const Operator> pool_operators() { return kOperators; }
+std::span<const Operator> pool_operators() { return kPoolOperators; }
 
 }  // namespace neuron::onnx

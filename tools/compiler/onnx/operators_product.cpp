@@ -164,10 +164,10 @@ void einsum(Call& c) {
   c.out(c.b.reduce(Function::kAdd, value, axes, false));
 }
 
-constexpr Operator kOperators[] = {{"Einsum", einsum}, {"Gemm", gemm}, {"MatMul", matmul}};
+constexpr Operator kProductOperators[] = {{"Einsum", einsum}, {"Gemm", gemm}, {"MatMul", matmul}};
 
 }  // namespace
 
-std::span<const Operator> product_operators() { return kOperators; }
+std::span<const Operator> product_operators() { return kProductOperators; }
 
 }  // namespace neuron::onnx

@@ -97,7 +97,7 @@ void quantised_matmul(Call& c) {
   c.out(quantised(c, real, c.b.cast(c.in(6), Type::kF32), c.in(7), c.b.type(c.in(7))));
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kQuantisationOperators[] = {
     {"DequantizeLinear", dequantize_linear}, {"DynamicQuantizeLinear", dynamic_quantize_linear},
     {"MatMulInteger", matmul_integer},       {"QLinearMatMul", quantised_matmul},
     {"QuantizeLinear", quantize_linear},
@@ -139,6 +139,6 @@ Value quantised(Call& c, Value x, Value scale, Value zero, Type type) {
   return c.b.cast(y, type);
 }
 
-std::span<const Operator> quantisation_operators() { return kOperators; }
+std::span<const Operator> quantisation_operators() { return kQuantisationOperators; }
 
 }  // namespace neuron::onnx

@@ -278,7 +278,7 @@ class LongShortTermMemory : public Recurrent {
   }
 };
 
-constexpr Operator kOperators[] = {
+constexpr Operator kRecurrentOperators[] = {
     {"GRU", [](Call& c) { GatedUnit(c).import(false); }},
     {"LSTM", [](Call& c) { LongShortTermMemory(c).import(true); }},
     {"RNN", [](Call& c) { PlainNetwork(c).import(false); }},
@@ -286,6 +286,6 @@ constexpr Operator kOperators[] = {
 
 }  // namespace
 
-std::span<const Operator> recurrent_operators() { return kOperators; }
+std::span<const Operator> recurrent_operators() { return kRecurrentOperators; }
 
 }  // namespace neuron::onnx

@@ -169,7 +169,7 @@ void running_sum(Call& c) {
   c.out(c.b.cast(x, type));
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kReduceOperators[] = {
     {"CumSum", running_sum},
     {"Hardmax", hardmax},
     {"LogSoftmax", log_softmax},
@@ -188,6 +188,6 @@ constexpr Operator kOperators[] = {
 
 }  // namespace
 
-std::span<const Operator> reduce_operators() { return kOperators; }
+std::span<const Operator> reduce_operators() { return kReduceOperators; }
 
 }  // namespace neuron::onnx

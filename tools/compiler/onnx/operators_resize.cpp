@@ -9,8 +9,6 @@
 namespace neuron::onnx {
 namespace {
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
 struct Axis {
   int64_t axis = 0, from = 1, to = 1;
   double scale = 1, start = 0, end = 1;  // of the region of interest
@@ -259,10 +257,10 @@ void upsample(Call& c) {
   resize_with(c, method, &scales, {}, nullptr);
 }
 
-constexpr Operator kOperators[] = {{"Resize", resize}, {"Upsample", upsample}};
+constexpr Operator kResizeOperators[] = {{"Resize", resize}, {"Upsample", upsample}};
 
 }  // namespace
 
-std::span<const Operator> resize_operators() { return kOperators; }
+std::span<const Operator> resize_operators() { return kResizeOperators; }
 
 }  // namespace neuron::onnx

@@ -15,8 +15,6 @@ namespace {
 // Rows that are compared in pairs while compiling.
 constexpr int64_t kMostCompared = 16384;
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
 template <bool kLargest>
 void best_index(Call& c) {
   const Value x = c.in(0);
@@ -260,7 +258,7 @@ void non_max_suppression(Call& c) {
   c.out(c.b.constant(Tensor::of_integers(Type::kI64, {rows, 3}, std::move(found))));
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kSearchOperators[] = {
     {"ArgMax", best_index<true>},
     {"ArgMin", best_index<false>},
     {"NonMaxSuppression", non_max_suppression},
@@ -271,6 +269,6 @@ constexpr Operator kOperators[] = {
 
 }  // namespace
 
-std::span<const Operator> search_operators() { return kOperators; }
+std::span<const Operator> search_operators() { return kSearchOperators; }
 
 }  // namespace neuron::onnx

@@ -161,7 +161,7 @@ void optional_element(Call& c) {
 
 void optional_has_element(Call& c) { c.out(c.b.scalar(Type::kBool, c.has(0) ? 1 : 0)); }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kSequenceOperators[] = {
     {"ConcatFromSequence", join},
     {"Optional", optional},
     {"OptionalGetElement", optional_element},
@@ -178,6 +178,6 @@ constexpr Operator kOperators[] = {
 
 }  // namespace
 
-std::span<const Operator> sequence_operators() { return kOperators; }
+std::span<const Operator> sequence_operators() { return kSequenceOperators; }
 
 }  // namespace neuron::onnx

@@ -225,7 +225,7 @@ void eye_like(Call& c) {
   c.out(c.b.cast(c.b.map(Function::kEqual, shifted, columns), *type));
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kShapeOperators[] = {
     {"Constant", constant}, {"ConstantOfShape", constant_of_shape},
     {"Dropout", dropout},   {"EyeLike", eye_like},
     {"Flatten", flatten},   {"Identity", identity},
@@ -236,6 +236,6 @@ constexpr Operator kOperators[] = {
 
 }  // namespace
 
-std::span<const Operator> shape_operators() { return kOperators; }
+std::span<const Operator> shape_operators() { return kShapeOperators; }
 
 }  // namespace neuron::onnx

@@ -11,8 +11,6 @@ namespace {
 constexpr double kTurn = 6.283185307179586;
 constexpr int64_t kMostLength = 1 << 14;
 
-size_t at(int64_t index) { return static_cast<size_t>(index); }
-
 // first - second * cos + third * cos of twice the angle
 void cosine_window(Call& c, double first, double second, double third) {
   const auto count = c.known_integer(0);
@@ -197,7 +195,7 @@ void short_time_fourier_transform(Call& c) {
   c.out(transformed(c, t, framed(real), framed(imaginary)));
 }
 
-constexpr Operator kOperators[] = {
+constexpr Operator kSignalOperators[] = {
     {"BlackmanWindow", blackman_window},    {"DFT", discrete_fourier_transform},
     {"HammingWindow", hamming_window},      {"HannWindow", hann_window},
     {"MelWeightMatrix", mel_weight_matrix}, {"STFT", short_time_fourier_transform},
@@ -205,6 +203,6 @@ constexpr Operator kOperators[] = {
 
 }  // namespace
 
-std::span<const Operator> signal_operators() { return kOperators; }
+std::span<const Operator> signal_operators() { return kSignalOperators; }
 
 }  // namespace neuron::onnx

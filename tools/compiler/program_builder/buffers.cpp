@@ -102,6 +102,15 @@ Buffer Buffers::temporary(const std::string& name, uint8_t dtype, std::vector<ui
       {.name = name, .kind = BufferKind::kTemporary, .dtype = dtype, .shape = std::move(shape)});
 }
 
+Buffer Buffers::shared_temporary(const std::string& name, uint8_t dtype,
+                                 std::vector<uint64_t> shape) {
+  return add({.name = name,
+              .kind = BufferKind::kTemporary,
+              .dtype = dtype,
+              .shape = std::move(shape),
+              .shared = true});
+}
+
 Buffer Buffers::scratch(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape,
                         uint64_t offset) {
   const Buffer buffer = add({.name = name,

@@ -32,6 +32,10 @@ class Buffers {
   // that counts more than the output has is read from it.
   void true_size(const Buffer& output, const Buffer& counter);
   Buffer temporary(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape);
+  // One place for both programs of a virtual core of two physical ones (Program::physical_cores),
+  // which each have a buffer of this name and size. What orders their accesses is in
+  // pair_operations.h.
+  Buffer shared_temporary(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape);
   // Memory at byte `offset` of the scratchpad, which the models of a core share: what it holds is
   // gone when another model executes. Such buffers may overlap, and are ordered so. Prepared
   // transfers reach it, generated ones do not.

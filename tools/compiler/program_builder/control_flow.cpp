@@ -10,9 +10,7 @@
 namespace neuron::builder {
 namespace {
 
-isa::Scalar immediate(uint32_t value) {
-  return {value, NEURON_SCALAR_IMMEDIATE, NEURON_DTYPE_U32, 0, 0};
-}
+using isa::immediate;
 
 constexpr uint8_t kOperations[] = {NEURON_ALU_ADD, NEURON_ALU_SUB, NEURON_ALU_MUL,
                                    NEURON_ALU_DIV, NEURON_ALU_MOD, NEURON_ALU_MIN,

@@ -5,6 +5,7 @@
 
 #include "driver/base/format.h"
 #include "driver/isa/indirection.h"
+#include "driver/isa/rules.h"
 
 namespace neuron::builder {
 
@@ -138,6 +139,17 @@ isa::Operand Draft::operand(const TileAccess& access, uint8_t number) {
 }
 
 isa::Scalar Draft::scalar(const ScalarArgument& argument, uint8_t number) {
+  if (argument.is_number && isa::is_int64_dtype(i.dst.dtype)) {
+    // 64-bit integers have integers as scalars, of 32 bits in the instruction.
+    const bool fits = argument.value >= -0x1p31F && argument.value < 0x1p31F;
+    const auto whole = fits ? static_cast<int32_t>(argument.value) : 0;
+    if (!fits || static_cast<float>(whole) != argument.value) {
+      wrong = base::format(
+          "the scalar {} of 64-bit integers is no integer of 32 bits; put other ones into a tile",
+          argument.value);
+    }
+    return {static_cast<uint32_t>(whole), NEURON_SCALAR_IMMEDIATE, NEURON_DTYPE_I32, 0, 0};
+  }
   if (argument.is_number) {
     return {std::bit_cast<uint32_t>(argument.value), NEURON_SCALAR_IMMEDIATE, NEURON_DTYPE_F32, 0,
             0};

@@ -21,9 +21,7 @@ constexpr uint8_t kWaitRegister = NEURON_REGISTERS - 2;
 constexpr uint8_t kTemporaries = 4;
 constexpr uint8_t kFirstTemporary = kWaitRegister - kTemporaries;
 
-isa::Scalar immediate(int64_t value) {
-  return {static_cast<uint32_t>(value), NEURON_SCALAR_IMMEDIATE, NEURON_DTYPE_U32, 0, 0};
-}
+using isa::immediate;
 
 }  // namespace
 

@@ -17,9 +17,7 @@ constexpr unsigned kMaster = SemaphoreNumbers::kMaster;
 // What the engines are told where the device decides on a round.
 constexpr uint16_t kRound = 1, kEnd = 2;
 
-isa::Scalar immediate(int64_t value) {
-  return {static_cast<uint32_t>(value), NEURON_SCALAR_IMMEDIATE, NEURON_DTYPE_U32, 0, 0};
-}
+using isa::immediate;
 
 isa::Update write_at_end(uint8_t semaphore, uint16_t value) {
   return {semaphore, NEURON_UPDATE_WRITE, true, false, value};

@@ -45,18 +45,32 @@ struct Activate2Options {
   float parameter = 0;
 };
 
+// The scalar of a bit operation: an integer, of whose low bits as many count as an element has, or
+// one of each partition. Nothing for `not`.
+struct BitArgument {
+  BitArgument() = default;
+  BitArgument(uint32_t number) : bits(number), is_number(true) {}  // NOLINT: reads as a number
+  BitArgument(const TileAccess& tile) : access(tile) {}            // NOLINT: reads as a tile
+  uint32_t bits = 0;
+  bool is_number = false;
+  bool reversed = false;  // The scalar is the left operand: what is shifted
+  TileAccess access;
+};
+
 class EngineOperations : public ProductOperations, public RandomOperations, public PairOperations {
  public:
   // DVE and Pool.
   void tensor_tensor(Engine engine, const TileAccess& to, const TileAccess& a, uint8_t op,
                      const TileAccess& b);
-  // reversed(s) makes the scalar the left operand.
+  // reversed(s) makes the scalar the left operand. Of 64-bit integers (Pool, generation 3), a
+  // number is a whole one of 32 bits.
   void tensor_scalar(Engine engine, const TileAccess& to, const TileAccess& from, uint8_t op0,
                      const ScalarArgument& s0, uint8_t op1 = NEURON_ALU_BYPASS,
                      const ScalarArgument& s1 = {});
-  // A bit operation with an integer.
-  void tensor_scalar_bits(Engine engine, const TileAccess& to, const TileAccess& from, uint8_t op,
-                          uint32_t bits);
+  // One or two bit operations with integers.
+  void tensor_scalar_bits(Engine engine, const TileAccess& to, const TileAccess& from, uint8_t op0,
+                          const BitArgument& s0, uint8_t op1 = NEURON_ALU_BYPASS,
+                          const BitArgument& s1 = {});
   void tensor_copy(Engine engine, const TileAccess& to, const TileAccess& from);
   void memset(Engine engine, const TileAccess& to, uint32_t bits);
 
@@ -65,18 +79,20 @@ class EngineOperations : public ProductOperations, public RandomOperations, publ
   void scalar_tensor_tensor(const TileAccess& to, const TileAccess& a, uint8_t op0,
                             const ScalarArgument& s, uint8_t op1, const TileAccess& b,
                             bool reverse1 = false);
-  // to = from op s; the accumulators reduce it.
+  // to = from op s; the accumulators reduce it, with load_accumulate from `initial` on.
   void tensor_scalar_reduce(const TileAccess& to, const TileAccess& from, uint8_t op,
                             const ScalarArgument& s, uint8_t reduce,
-                            uint8_t command = NEURON_REDUCE_RESET_ACCUMULATE);
+                            uint8_t command = NEURON_REDUCE_RESET_ACCUMULATE,
+                            const ScalarArgument& initial = {});
   // register = (from op0 s) op1 register; to = register
   void tensor_scalar_cumulative(const TileAccess& to, const TileAccess& from, uint8_t op0,
                                 const ScalarArgument& s, uint8_t op1,
                                 uint8_t command = NEURON_REDUCE_RESET_ACCUMULATE,
                                 const ScalarArgument& initial = {});
-  // Reduces over the `axes` innermost dimensions.
+  // Reduces over the `axes` innermost dimensions; 64-bit integers on Pool, others, too, if it is
+  // named (generation 3).
   void tensor_reduce(const TileAccess& to, uint8_t op, const TileAccess& from, uint8_t axes = 1,
-                     bool negate = false);
+                     bool negate = false, Engine engine = Engine::kDve);
   // state = (a op0 state) op1 b; to = state
   void tensor_tensor_scan(const TileAccess& to, const TileAccess& a, uint8_t op0, uint8_t op1,
                           const TileAccess& b, const ScalarArgument& initial, bool reverse0 = false,
@@ -106,9 +122,10 @@ class EngineOperations : public ProductOperations, public RandomOperations, publ
   void range_select(const TileAccess& to, const TileAccess& from, uint8_t op0,
                     const ScalarArgument& bound0, uint8_t op1, const ScalarArgument& bound1,
                     float start = 0, uint8_t reduce = NEURON_REDUCE_IDLE);
-  // Generation 4. to = exp(from - maximum); the accumulators may sum it.
+  // Generation 4. to = exp(from - maximum); the accumulators may sum it, with load_accumulate from
+  // `initial` on.
   void exponential(const TileAccess& to, const TileAccess& from, const ScalarArgument& maximum = {},
-                   uint8_t reduce = NEURON_REDUCE_IDLE);
+                   uint8_t reduce = NEURON_REDUCE_IDLE, const ScalarArgument& initial = {});
   // bf16 or f16 to block-scaled f8: four elements become one of `to`.
   void quantize_mx(const ScaledAccess& to, const TileAccess& from);
 

@@ -190,6 +190,7 @@ std::string NeffEmitter::definition_json() const {
       variable["true_size"] =
           json::object{{"var_id", buffer.counter}, {"unit", buffer.counted_bytes}};
     }
+    if (buffer.shared) variable["shared"] = true;
     if (buffer.kind == BufferKind::kScratch) variable["backing_variable_off"] = buffer.offset;
     variables[buffer.name] = std::move(variable);
   }

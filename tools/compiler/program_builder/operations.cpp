@@ -27,10 +27,25 @@ void EngineOperations::tensor_scalar(Engine engine, const TileAccess& to, const 
 }
 
 void EngineOperations::tensor_scalar_bits(Engine engine, const TileAccess& to,
-                                          const TileAccess& from, uint8_t op, uint32_t bits) {
+                                          const TileAccess& from, uint8_t op0,
+                                          const BitArgument& s0, uint8_t op1,
+                                          const BitArgument& s1) {
   Draft draft(NEURON_OP_TENSOR_SCALAR, static_cast<unsigned>(engine));
-  draft.to(to).from(from).immediate0(bits, NEURON_DTYPE_U32);
-  draft.i.vector.op0 = op;
+  draft.to(to).from(from);
+  if (s0.is_number) {
+    draft.immediate0(s0.bits, NEURON_DTYPE_U32);
+  } else if (s0.access.present()) {
+    draft.scalar0(s0.access);
+  }
+  if (s1.is_number) {
+    draft.immediate1(s1.bits, NEURON_DTYPE_U32);
+  } else if (s1.access.present()) {
+    draft.scalar1(s1.access);
+  }
+  draft.i.vector.op0 = op0;
+  draft.i.vector.op1 = op1;
+  draft.i.vector.rev0 = s0.reversed;
+  draft.i.vector.rev1 = s1.reversed;
   emit(std::move(draft));
 }
 

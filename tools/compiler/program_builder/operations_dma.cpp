@@ -155,9 +155,7 @@ void Program::transfer(unsigned engine, const Side& to, const std::vector<Side>&
   const char* direction = target->buffer == Transfer::kOnChip         ? "in"
                           : entry.from[0].buffer == Transfer::kOnChip ? "out"
                                                                       : "data";
-  entry.queue = base::format("q{}_{}", isa::engine_name(engine), direction);
-  // Inside a queue a packet waits for those in front of it, whatever their classes.
-  if (options.priority != 0) entry.queue += base::format("_priority{}", options.priority);
+  entry.queue = queue_name(engine, direction, options.priority);
   item.engine = engine;
   item.moves = true;
   item.writes = {region_of_side(to)};
@@ -184,6 +182,13 @@ void Program::dma_compute(Engine owner, const Side& to, const std::vector<Side>&
                           const ComputeOptions& options) {
   if (from.empty() || from.size() > 16) {
     fail(runtime::fail(NRT_INVALID, "a transfer has {} sources, expected 1 to 16", from.size()));
+    return;
+  }
+  const size_t scales = options.scales.size();
+  if (scales != 0 && (options.operation != NEURON_DMA_FMA || scales != from.size())) {
+    fail(runtime::fail(NRT_INVALID,
+                       "a transfer of {} sources has {} scales; expected one for each, of fma",
+                       from.size(), scales));
     return;
   }
   transfer(static_cast<unsigned>(owner), to, from, options);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations that DVE alone executes.
+// The operations that DVE alone executes, and tensor_reduce, which Pool executes, too.
 #include <algorithm>
 #include <bit>
 
+#include "driver/isa/rules.h"
 #include "tools/compiler/program_builder/engine_operations.h"
 
 namespace neuron::builder {
@@ -26,9 +27,9 @@ void EngineOperations::scalar_tensor_tensor(const TileAccess& to, const TileAcce
 
 void EngineOperations::tensor_scalar_reduce(const TileAccess& to, const TileAccess& from,
                                             uint8_t op, const ScalarArgument& s, uint8_t reduce,
-                                            uint8_t command) {
+                                            uint8_t command, const ScalarArgument& initial) {
   Draft draft = dve(NEURON_OP_TENSOR_SCALAR_REDUCE);
-  draft.to(to).from(from).scalar0(s);
+  draft.to(to).from(from).scalar0(s).scalar1(initial);
   draft.i.vector.op0 = op;
   draft.i.vector.reduce = reduce;
   draft.i.vector.reduce_command = command;
@@ -48,8 +49,10 @@ void EngineOperations::tensor_scalar_cumulative(const TileAccess& to, const Tile
 }
 
 void EngineOperations::tensor_reduce(const TileAccess& to, uint8_t op, const TileAccess& from,
-                                     uint8_t axes, bool negate) {
-  Draft draft = dve(NEURON_OP_TENSOR_REDUCE);
+                                     uint8_t axes, bool negate, Engine engine) {
+  // Pool alone computes on 64-bit integers.
+  const bool int64 = isa::is_int64_dtype(from.dtype);
+  Draft draft(NEURON_OP_TENSOR_REDUCE, static_cast<unsigned>(int64 ? Engine::kPool : engine));
   draft.to(to).from(from);
   draft.i.vector.reduce = op;
   draft.i.vector.axes = axes;
@@ -116,9 +119,10 @@ void EngineOperations::range_select(const TileAccess& to, const TileAccess& from
 }
 
 void EngineOperations::exponential(const TileAccess& to, const TileAccess& from,
-                                   const ScalarArgument& maximum, uint8_t reduce) {
+                                   const ScalarArgument& maximum, uint8_t reduce,
+                                   const ScalarArgument& initial) {
   Draft draft = dve(NEURON_OP_EXPONENTIAL);
-  draft.to(to).from(from).scalar0(maximum);
+  draft.to(to).from(from).scalar0(maximum).scalar1(initial);
   draft.i.vector.reduce = reduce == NEURON_REDUCE_IDLE ? NEURON_ALU_BYPASS : NEURON_ALU_ADD;
   draft.i.vector.reduce_command = reduce;
   emit(std::move(draft));

@@ -34,8 +34,13 @@ void PairOperations::emit_meeting(Draft draft, uint8_t semaphore) {
 }
 
 void PairOperations::core_barrier(Engine engine, const BufferAccess& data, uint8_t semaphore) {
+  core_barrier(engine, std::vector<BufferAccess>{data}, semaphore);
+}
+
+void PairOperations::core_barrier(Engine engine, const std::vector<BufferAccess>& data,
+                                  uint8_t semaphore) {
   Draft draft(NEURON_OP_BARRIER, static_cast<unsigned>(engine));
-  order(draft, data);
+  for (const BufferAccess& access : data) order(draft, access);
   emit_meeting(std::move(draft), semaphore);
 }
 

@@ -7,6 +7,7 @@
 #define TOOLS_COMPILER_PROGRAM_BUILDER_PAIR_OPERATIONS_H
 
 #include <cstdint>
+#include <vector>
 
 #include "tools/compiler/program_builder/access.h"
 #include "tools/compiler/program_builder/operations.h"
@@ -20,6 +21,7 @@ class PairOperations : protected virtual Operations {
   // What touches `data` before the barrier is done on both cores before what follows begins.
   void core_barrier(Engine engine, const BufferAccess& data = {},
                     uint8_t semaphore = NEURON_SEM_PAIR_FIRST);
+  void core_barrier(Engine engine, const std::vector<BufferAccess>& data, uint8_t semaphore);
   // to = `from` of the other core. On Pool.
   void send_receive(const TileAccess& to, const TileAccess& from,
                     uint8_t semaphore = NEURON_SEM_PAIR_LAST);

@@ -329,10 +329,14 @@ void Placement::place_branch(Node& branch, uint32_t loop) {
   meet(std::move(clears));
 }
 
-// A function may be called anywhere, so nothing else uses its semaphores.
+// A function may be called anywhere, so nothing else uses its semaphores; only other functions of
+// its part may, which it neither calls nor is called by.
 void Placement::place_function(Node& function) {
   if (journal_.error()) return;
   in_function_ = function.block.function;
+  part_ = levels_.empty() ? in_function_ : 1 + levels_[in_function_];
+  of_functions_ = 0;
+  for (const auto& [part, most] : most_of_part_) of_functions_ += part == part_ ? 0 : most;
   most_here_ = 0;
   know_all();
   parts_.blocks.push_back(function.block);
@@ -343,7 +347,8 @@ void Placement::place_function(Node& function) {
   place(function.body, 0);
   meet({{scope()}});
   control(Control::kEndFunction, number);
-  of_functions_ += most_here_;
+  parts_.scopes[scope()].end = issue_;
+  most_of_part_[part_] = std::max(most_of_part_[part_], most_here_);
 }
 
 // A motion with the innermost loop is one with a block, and with nothing where there is no loop.

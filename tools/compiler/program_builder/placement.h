@@ -21,6 +21,8 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "tools/compiler/program_builder/journal.h"
@@ -63,6 +65,9 @@ class Placement {
   void finish();
   // Behind the main program.
   void place_function(Node& function);
+  // There are many functions: those of one level, whose calls are never in progress together, use
+  // the same semaphores. `levels`: of functions, by number.
+  void share_semaphores(std::vector<uint32_t> levels) { levels_ = std::move(levels); }
   // More functions come: keeps semaphores for them.
   void expect_function() { functions_ = true; }
 
@@ -122,9 +127,12 @@ class Placement {
   std::array<size_t, NEURON_CORE_ENGINES> cursor_{};  // Next step of the loop's last round
   bool quiet_ = true;                                 // Nothing was placed since engines met
   bool functions_ = false;
-  uint32_t in_function_ = 0;  // The number of the one that is placed
-  // Semaphores that are taken at once, at most: by the main program, by the functions that have
-  // their place, and by this one. Known only if there are functions.
+  uint32_t in_function_ = 0;      // The number of the one that is placed
+  uint32_t part_ = 0;             // That it is, as in Scope
+  std::vector<uint32_t> levels_;  // Of functions; empty: each has semaphores of its own
+  std::map<uint32_t, uint32_t> most_of_part_;  // By part: semaphores that are taken at once
+  // Semaphores that are taken at once, at most: by the main program, by the functions of other
+  // parts that have their place, and by this one. Known only if there are functions.
   uint32_t most_of_main_ = 0, of_functions_ = 0, most_here_ = 0;
 };
 

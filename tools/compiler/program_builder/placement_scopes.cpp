@@ -51,7 +51,7 @@ void Placement::meet_before() {
 void Placement::begin_scope(bool adopts) {
   Scope scope;
   scope.first = ++issue_;
-  scope.function = in_function_;
+  scope.part = part_;
   scope.adopts = adopts;
   parts_.scopes.push_back(std::move(scope));
   open_scopes_.push_back(static_cast<uint32_t>(parts_.scopes.size() - 1));
@@ -77,7 +77,7 @@ void Placement::barrier() {
   meet({{number}});
   Scope next;
   next.first = ++issue_;
-  next.function = in_function_;
+  next.part = part_;
   next.adopts = parts_.scopes[number].adopts;
   next.slots = std::move(parts_.scopes[number].slots);
   parts_.scopes[number].slots.clear();

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/base/format.h"
 #include "driver/isa/instruction.h"
 #include "runtime/base/error.h"
 #include "runtime/neff/model.h"
@@ -39,6 +40,7 @@ struct BufferInfo {
   ConstantSource source;          // Constants whose contents come later
   uint64_t offset = 0;            // In the scratchpad
   int32_t counter = -1;           // Outputs: the buffer whose first word counts what was written
+  bool shared = false;            // Temporaries: with the other program of a virtual core
   uint64_t counted_bytes = 0;     // By each unit of that word
 };
 
@@ -53,11 +55,12 @@ struct TileInfo {
 // neuron_dma_operation, and the two of hw/udma.h that recode.
 struct ComputeOptions {
   uint8_t operation = NEURON_DMA_CAST;
-  float scale = 1;     // fma
+  float scale = 1;     // fma: of each source, unless `scales` has one for each
   float constant = 0;  // min, max
   // transpose: of each block of [outer, rows, columns, inner] elements
   std::array<uint32_t, 4> transpose_shape{};
-  uint8_t priority = 0;  // 0 is served first; others need generation 4
+  uint8_t priority = 0;       // 0 is served first; others need generation 4
+  std::vector<float> scales;  // fma
 };
 
 struct Transfer {
@@ -72,6 +75,16 @@ struct Transfer {
   static constexpr int32_t kOnChip = 1 << 30;
   static constexpr const char* kOnChipName = "sbuf";  // Its variable in def.json
 };
+
+// Of the queue sets of what happens in the first execution only.
+inline constexpr const char* kOnceSuffix = "_once";
+
+// Inside a queue a packet waits for those in front of it, whatever their classes; so each priority
+// has queues of its own.
+inline std::string queue_name(unsigned engine, const char* what, uint8_t priority) {
+  const std::string name = base::format("q{}_{}", isa::engine_name(engine), what);
+  return priority == 0 ? name : name + base::format("_priority{}", priority);
+}
 
 // A buffer of a collective: all of one in HBM, or rows of a tile in SBUF.
 struct SharedSide {
@@ -185,9 +198,9 @@ struct WhileLoop {
 // semaphores are 0 again.
 struct Scope {
   uint64_t first = 0, end = UINT64_MAX;  // Its place in the order of the program
-  uint32_t function = 0;                 // That it is a part of; 0: the main program
-  std::vector<uint32_t> slots;           // That count in it, or in none
-  bool adopts = false;                   // Takes slots that scopes around it do not use
+  uint32_t part = 0;            // Of the program, 0 is its main part; parts share no semaphores
+  std::vector<uint32_t> slots;  // That count in it, or in none
+  bool adopts = false;          // Takes slots that scopes around it do not use
   // At most so many semaphores of each engine, and signals that the last of them counts.
   std::array<uint32_t, NEURON_CORE_ENGINES> counted{}, filled{};
 };

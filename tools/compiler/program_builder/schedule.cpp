@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "tools/compiler/program_builder/function_rings.h"
+
 namespace neuron::builder {
 
 const Node* Schedule::innermost_loop() const {
@@ -132,7 +134,7 @@ void Schedule::add(Node node) {
 
 int32_t Schedule::add_transfer(Transfer transfer) {
   transfer.id = next_id_[transfer.engine]++;
-  if (!open_.empty() && open_.front().block.once) transfer.queue += "_once";
+  if (!open_.empty() && open_.front().block.once) transfer.queue += kOnceSuffix;
   auto& transfers = placement_.parts().transfers;
   transfers.push_back(std::move(transfer));
   return static_cast<int32_t>(transfers.size() - 1);
@@ -320,6 +322,13 @@ void Schedule::finish() {
     add(std::move(item));
   }
   placement_.finish();
+  const FunctionRings rings(placement_.parts(), functions_);
+  if (rings.are_too_many()) {
+    std::vector<uint32_t> levels;
+    for (const Depth& depth : depths_) levels.push_back(static_cast<uint32_t>(depth.calls));
+    rings.gather(placement_.parts().transfers, levels);
+    placement_.share_semaphores(std::move(levels));
+  }
   // A function calls earlier ones only, so here all callers of one come before it.
   for (auto function = functions_.rbegin(); function != functions_.rend(); ++function) {
     placement_.place_function(*function);

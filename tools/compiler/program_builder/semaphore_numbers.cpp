@@ -75,8 +75,8 @@ Result<void> SemaphoreNumbers::assign() {
   return {};
 }
 
-// Counters of one part of the program, the main program or a function: each takes the first number
-// whose scope has ended when its own begins.
+// Counters of one part of the program, the main program or functions (Scope): each takes the first
+// number whose scope has ended when its own begins.
 bool SemaphoreNumbers::share(std::vector<Counter*> counters, std::vector<uint64_t>& until,
                              unsigned first) const {
   const auto& scopes = schedule_.parts().scopes;
@@ -107,7 +107,7 @@ Result<void> SemaphoreNumbers::share(unsigned first) {
   }
   std::map<uint32_t, std::vector<Counter*>> parts;
   for (Counter& counter : counters_) {
-    parts[schedule_.parts().scopes[counter.scope].function].push_back(&counter);
+    parts[schedule_.parts().scopes[counter.scope].part].push_back(&counter);
   }
   // The main program last, which has the most.
   std::vector<uint64_t> until(NEURON_SEM_PROGRAM_LAST + 1 - first, 0);

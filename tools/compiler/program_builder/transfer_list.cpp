@@ -109,15 +109,18 @@ void TransferList::append(const Transfer& transfer) {
     add_side(description, "from", transfer.from[0], typed);
   } else {
     json::array sources;
-    for (const BufferAccess& access : transfer.from) {
+    for (size_t s = 0; s < transfer.from.size(); ++s) {
       json::object source;
-      add_side(source, "from", access, typed);
+      add_side(source, "from", transfer.from[s], typed);
+      if (s < compute.scales.size()) source["scale"] = compute.scales[s];
       sources.push_back(std::move(source));
     }
     description["from_arr"] = std::move(sources);
   }
   add_side(description, "to", transfer.to, typed);
-  if (compute.operation == NEURON_DMA_FMA) description["scale"] = compute.scale;
+  if (compute.operation == NEURON_DMA_FMA) {
+    description["scale"] = compute.scales.empty() ? compute.scale : compute.scales[0];
+  }
   // Without one, the constant changes no value; JSON has no infinity to say so.
   if ((compute.operation == NEURON_DMA_MIN || compute.operation == NEURON_DMA_MAX) &&
       std::isfinite(compute.constant)) {

@@ -218,7 +218,7 @@ Result<OnChipShape> parse_shape(const std::string& name, const std::string& text
   if (std::sscanf(text.c_str(), "[%u,%u][%u,%u]%n", &shape.step[0], &shape.step[1], &shape.count[0],
                   &shape.count[1], &used) != 4 ||
       static_cast<size_t>(used) != text.size()) {
-    return fail(CCOM_INVALID, "{} \"{}\": expected [step0,step1][n0,n1], as in [1,2048][512,128]",
+    return fail(CCOM_INVALID, "{} \"{}\": expected [step0,step1][n0,n1], as in [1,1][512,128]",
                 name, text);
   }
   return shape;
@@ -451,6 +451,14 @@ Result<void> read_place(Options& o, const Raw& raw, const tools::Command& line) 
   }
   if (!o.on_chip && (o.input_shape || o.output_shape)) {
     return fail(CCOM_INVALID, "--input-shape and --output-shape belong to --sb2sb");
+  }
+  if (!o.on_chip && o.cc_dimension != 0) {
+    return fail(CCOM_INVALID, "--cc-dim belongs to --sb2sb");
+  }
+  if (o.on_chip && o.shared_output) {
+    return fail(CCOM_INVALID,
+                "--sb2sb and --shared-output-buff exclude each other: tiles are used "
+                "again by the next operation");
   }
   return read_hosts(o, raw);
 }

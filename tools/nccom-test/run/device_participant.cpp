@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "ccom/simulator/device_model.h"
 #include "tools/compiler/program_builder/program.h"
@@ -122,9 +124,10 @@ struct Tensors {
 };
 
 // A call and its tensors, for each set of buffers.
-struct Call {
+struct DeviceCall {
   const Work* work = nullptr;
   uint64_t output_bytes = 0;
+  bool owns_output = true;               // false: it is that of an earlier call
   Extent extent;                         // in place: both are of the larger
   uint64_t input_at = 0, output_at = 0;  // bytes, in place
   std::vector<Tensors> sets;
@@ -135,10 +138,14 @@ struct Rows {
   uint32_t columns = 3, partitions = 5;
 
   // Small buffers get few columns, so that every buffer ends inside a row and has several blocks.
-  explicit Rows(uint64_t elements) {
+  Rows(uint64_t elements, const TileShape& shape) {
     if (elements >= 1000) {
       columns = 100;
       partitions = 120;
+    }
+    if (shape.columns != 0) {
+      columns = shape.columns;
+      partitions = shape.partitions;
     }
   }
   uint64_t of_block() const { return uint64_t{columns} * partitions; }
@@ -160,10 +167,11 @@ struct Set {
 
 // Device memory is not as large as that of the host.
 constexpr uint32_t kMostSets = 64;
+constexpr uint32_t kPartitions = 128;
 
 class Device final : public Participant {
  public:
-  Device(uint32_t rank, uint32_t ranks, uint32_t core, uint32_t sets, BufferPlace buffers)
+  Device(uint32_t rank, uint32_t ranks, uint32_t core, uint32_t sets, const DeviceBuffers& buffers)
       : rank_(rank),
         ranks_(ranks),
         core_(static_cast<int>(core)),
@@ -218,7 +226,7 @@ class Device final : public Participant {
   uint32_t results_of(size_t) const override { return 1; }
 
   Result<void> write(const Slot& slot, std::span<const std::byte> input) override {
-    const Call& call = calls_[slot.block][slot.work];
+    const DeviceCall& call = calls_[slot.block][slot.work];
     if (call.sets.empty() || input.empty()) return {};
     return checked(
         nrt_tensor_write(call.sets[slot.set].input, input.data(), call.input_at, input.size()));
@@ -231,9 +239,9 @@ class Device final : public Participant {
   uint32_t inputs_in_turn() const override { return 2; }
 
   Result<std::span<const std::byte>> result(const Slot& slot) override {
-    const Call& call = calls_[slot.block][slot.work];
+    const DeviceCall& call = calls_[slot.block][slot.work];
     result_.resize(call.output_bytes);
-    if (!call.sets.empty() && !result_.empty()) {
+    if (!call.sets.empty() && !result_.empty() && call.owns_output) {
       NEURON_CHECK(checked(nrt_tensor_read(call.sets[slot.set].output, result_.data(),
                                            call.output_at, result_.size())));
     }
@@ -280,7 +288,7 @@ class Device final : public Participant {
     const BlockCase& block = (*blocks_)[b];
     const Work& work = block.what.works[w];
     const uint64_t width = type_size(work.type);
-    Call& call = calls_[b].emplace_back();
+    DeviceCall& call = calls_[b].emplace_back();
     call.work = &work;
     call.output_bytes = work.output_elements(block.place) * width;
     call.extent = work.operation == CCOM_BARRIER ? Extent{1, 1} : extent_of(work);
@@ -328,8 +336,12 @@ class Device final : public Participant {
     if (groups.size() > 1) options.groups = groups;
     const std::string number = std::to_string(b) + "_" + std::to_string(w);
     const uint8_t type = element_type(work.type);
-    if (buffers_ == BufferPlace::kSbuf) {
-      add_in_sbuf(program, block, call, options, number);
+    if (buffers_.place == BufferPlace::kSbuf) {
+      NEURON_CHECK(add_in_sbuf(program, block, call, options, number));
+      return true;
+    }
+    if (buffers_.shared_output) {
+      add_shared(program, block, call, options, number);
       return true;
     }
     const auto x = program.input("x" + number, type, {extent.input});
@@ -351,26 +363,27 @@ class Device final : public Participant {
 
   // The same with tiles, which the next call uses again. Elements that the operation does not
   // write, as behind the last row, are written before it: a core refuses to read unwritten memory.
-  static void add_in_sbuf(builder::Program& program, const BlockCase& block, Call& call,
-                          builder::CollectiveOptions& options, const std::string& number) {
+  Result<void> add_in_sbuf(builder::Program& program, const BlockCase& block, DeviceCall& call,
+                           builder::CollectiveOptions& options, const std::string& number) const {
     constexpr auto kOwner = builder::Engine::kSp;
     const Work& work = *call.work;
     const uint8_t type = element_type(work.type);
-    const Rows rows(std::max(call.extent.input, call.extent.output));
-    call.extent = {rows.room(call.extent.input), rows.room(call.extent.output)};
-    options.row_columns = rows.columns;
+    NEURON_TRY(tiles, tiles_of(call, block.in_place));
+    const auto& [in, out] = tiles;
+    call.extent = {in.room(call.extent.input), out.room(call.extent.output)};
+    options.row_columns = in.columns;
     const auto x = program.input("x" + number, type, {call.extent.input});
     const auto y = program.output("y" + number, type, {call.extent.output});
-    const auto tile = [&](const char* name, uint64_t elements) {
+    const auto tile = [&](const char* name, const Rows& rows, uint64_t elements) {
       return program.sbuf(name + number, rows.partitions,
                           static_cast<uint32_t>(elements / rows.partitions), type);
     };
-    const auto from = tile("from", call.extent.input);
-    const auto to = block.in_place ? from : tile("to", call.extent.output);
-    program.dma(kOwner, from.all(), rows.access(x));
+    const auto from = tile("from", in, call.extent.input);
+    const auto to = block.in_place ? from : tile("to", out, call.extent.output);
+    program.dma(kOwner, from.all(), in.access(x));
     if (!block.in_place) {
       const auto before = program.input("z" + number, type, {call.extent.output});
-      program.dma(kOwner, to.all(), rows.access(before));
+      program.dma(kOwner, to.all(), out.access(before));
     }
     for (uint32_t r = 0; r < block.repetitions; ++r) {
       if (work.operation == CCOM_BARRIER) {
@@ -381,23 +394,96 @@ class Device final : public Participant {
                            builder::Side(from.all()), options);
       }
     }
-    program.dma(kOwner, rows.access(y), to.all());
+    program.dma(kOwner, out.access(y), to.all());
     program.release(from);
     if (!block.in_place) program.release(to);
+    return {};
+  }
+
+  // How the tiles of input and output are laid out. Blocks of ranks lie beside one another in the
+  // rows of a tile, or below one another, in rows of their own.
+  Result<std::pair<Rows, Rows>> tiles_of(const DeviceCall& call, bool in_place) const {
+    const uint64_t most = std::max(call.extent.input, call.extent.output);
+    if (!buffers_.along_partitions) {
+      const TileShape& one = buffers_.input.columns != 0 ? buffers_.input : buffers_.output;
+      const TileShape& other = buffers_.output.columns != 0 ? buffers_.output : one;
+      if (one.columns != other.columns || (in_place && one.partitions != other.partitions)) {
+        return fail(CCOM_UNSUPPORTED,
+                    "input and output have rows of {} and of {} elements{}; the runtime takes rows "
+                    "of one length, and in place one tile",
+                    one.columns, other.columns, in_place ? ", in place" : "");
+      }
+      return std::pair(Rows(most, one), Rows(most, other));
+    }
+    // A block of each rank: its rows below those of the rank before.
+    const uint64_t least = std::min(call.extent.input, call.extent.output);
+    const uint64_t blocks = most / std::max<uint64_t>(1, least);
+    TileShape small = call.extent.input <= call.extent.output ? buffers_.input : buffers_.output;
+    if (small.columns == 0) {
+      small.partitions = static_cast<uint32_t>(std::max<uint64_t>(1, kPartitions / blocks));
+      while (small.partitions > 1 && least % small.partitions != 0) --small.partitions;
+      small.columns = static_cast<uint32_t>(least / small.partitions);
+    }
+    const TileShape large{small.columns, static_cast<uint32_t>(small.partitions * blocks)};
+    if (in_place || uint64_t{small.columns} * small.partitions != least || least * blocks != most ||
+        large.partitions > kPartitions) {
+      return fail(CCOM_UNSUPPORTED,
+                  "--cc-dim 1: {} blocks of {} elements below one another need tiles of {} x {} "
+                  "that are whole, not in place, and have at most {} partitions together",
+                  blocks, least, small.partitions, small.columns, kPartitions);
+    }
+    const bool grows = call.extent.input <= call.extent.output;
+    return std::pair(Rows(most, grows ? small : large), Rows(most, grows ? large : small));
+  }
+
+  static const Work* last_that_moves(const BlockCase& block) {
+    const Work* last = nullptr;
+    for (const Work& work : block.what.works) {
+      const Extent extent = extent_of(work);
+      if (extent.input != 0 && extent.output != 0) last = &work;
+    }
+    return last;
+  }
+
+  // All works of a block write to one output, of the size of the largest.
+  void add_shared(builder::Program& program, const BlockCase& block, DeviceCall& call,
+                  const builder::CollectiveOptions& options, const std::string& number) {
+    const uint8_t type = element_type(call.work->type);
+    if (!shared_) {
+      uint64_t most = 0;
+      for (const Work& work : block.what.works) most = std::max(most, extent_of(work).output);
+      shared_ = Shared{program.output("y" + number, type, {most}),
+                       program.temporary("to" + number, type, {most})};
+      call.extent.output = most;
+    } else {
+      call.owns_output = false;
+    }
+    const auto x = program.input("x" + number, type, {call.extent.input});
+    const auto from = program.temporary("from" + number, type, {call.extent.input});
+    program.dma(builder::Engine::kSp, from.all(), x.all());
+    for (uint32_t r = 0; r < block.repetitions; ++r) {
+      program.collective(builder::Engine::kPool, call.work->operation, shared_->to, from, options);
+    }
+    if (call.work == last_that_moves(block)) {
+      program.dma(builder::Engine::kSp, shared_->y.all(), shared_->to.all());
+      shared_.reset();
+    }
   }
 
   Result<void> allocate(size_t b, size_t w) {
-    Call& call = calls_[b][w];
+    DeviceCall& call = calls_[b][w];
     const Extent& extent = call.extent;
     if (extent.input == 0 || extent.output == 0) return {};
     const uint64_t width = type_size(call.work->type);
     const std::string number = std::to_string(b) + "_" + std::to_string(w);
-    const bool keeps = (keeps_what_was_there(*call.work) || buffers_ == BufferPlace::kSbuf) &&
-                       !(*blocks_)[b].in_place;
+    const bool keeps = (keeps_what_was_there(*call.work) || buffers_.place == BufferPlace::kSbuf) &&
+                       !(*blocks_)[b].in_place && !buffers_.shared_output;
     for (const Set& set : sets_) {
       Tensors& one = call.sets.emplace_back();
       NEURON_CHECK(tensor("x" + number, extent.input * width, set.inputs, one.input));
-      NEURON_CHECK(tensor("y" + number, extent.output * width, set.outputs, one.output));
+      if (call.owns_output) {
+        NEURON_CHECK(tensor("y" + number, extent.output * width, set.outputs, one.output));
+      }
       if (!keeps) continue;
       NEURON_CHECK(tensor("z" + number, extent.output * width, set.inputs, one.before, kUntouched));
     }
@@ -420,7 +506,7 @@ class Device final : public Participant {
       set = {};
     }
     for (auto& block : calls_) {
-      for (Call& call : block) {
+      for (DeviceCall& call : block) {
         for (Tensors& tensors : call.sets) {
           for (nrt_tensor_t** one : {&tensors.input, &tensors.output, &tensors.before}) {
             if (*one != nullptr) nrt_tensor_free(one);
@@ -435,10 +521,15 @@ class Device final : public Participant {
 
   const uint32_t rank_, ranks_;
   const int core_;
-  const BufferPlace buffers_;
+  const DeviceBuffers buffers_;
+  // The output of the block whose works are being added.
+  struct Shared {
+    builder::Buffer y, to;
+  };
+  std::optional<Shared> shared_;
   const Phase* phase_ = nullptr;
   const std::vector<BlockCase>* blocks_ = nullptr;
-  std::vector<std::vector<Call>> calls_;
+  std::vector<std::vector<DeviceCall>> calls_;
   nrt_model_t* model_ = nullptr;
   std::vector<Set> sets_;
   std::vector<std::byte> result_;
@@ -448,7 +539,7 @@ class Device final : public Participant {
 
 Result<std::vector<std::unique_ptr<Participant>>> make_device_participants(
     uint32_t first, uint32_t count, uint32_t ranks, uint32_t of_instance, const std::string& root,
-    uint32_t sets, BufferPlace buffers) {
+    uint32_t sets, const DeviceBuffers& buffers) {
   if (!root.empty()) {
     setenv("NEURON_RT_ROOT_COMM_ID", root.c_str(), 1);
     // Each process takes the cores of its ranks; each instance counts its own from 0.

@@ -20,12 +20,25 @@ namespace neuron::nccom {
 
 enum class BufferPlace : uint8_t { kMemory, kSbuf };
 
+// What a tile in SBUF has before the next block of it begins beside: `columns` elements in each of
+// `partitions`. 0: chosen by the size.
+struct TileShape {
+  uint32_t columns = 0, partitions = 0;
+};
+
+struct DeviceBuffers {
+  BufferPlace place = BufferPlace::kMemory;
+  TileShape input, output;        // in SBUF
+  bool along_partitions = false;  // in SBUF: blocks of ranks lie below one another, not beside
+  bool shared_output = false;     // in memory: one output for all works of a block
+};
+
 // `of_instance`: ranks on each instance; those of one are numbered one behind the other.
 // `root`: ADDRESS:PORT where ranks of several processes meet; empty: all ranks are in this process.
 // `sets`: of buffers, which iterations take in turn; at most 64 are made.
 ccom::Result<std::vector<std::unique_ptr<Participant>>> make_device_participants(
     uint32_t first, uint32_t count, uint32_t ranks, uint32_t of_instance, const std::string& root,
-    uint32_t sets = 1, BufferPlace buffers = BufferPlace::kMemory);
+    uint32_t sets = 1, const DeviceBuffers& buffers = {});
 
 }  // namespace neuron::nccom
 

@@ -83,7 +83,7 @@ struct Buffers {
   std::byte* output = nullptr;
 };
 
-struct Call {
+struct HostCall {
   ccom_collective_t collective{};
   std::vector<Buffers> buffers;  // those of the first set, those of the second, ...
   Sizes sizes;
@@ -92,7 +92,7 @@ struct Call {
 struct BlockState {
   const BlockCase* what = nullptr;
   ccom_comm_t* comm = nullptr;
-  std::vector<Call> calls;  // coalesced ones, in order
+  std::vector<HostCall> calls;  // coalesced ones, in order
   // Of an iteration:
   ccom_request_t* request = nullptr;
   uint32_t started = 0;
@@ -191,7 +191,7 @@ class Host final : public Participant {
       if (!block.what->takes_part) return {};
       const auto begin = Clock::now();
       for (uint32_t r = 0; r < block.what->repetitions; ++r) {
-        for (Call& call : block.calls) {
+        for (HostCall& call : block.calls) {
           NEURON_CHECK(checked(ccom_run(block.comm, &chosen(call, iteration, r))));
         }
       }
@@ -244,7 +244,7 @@ class Host final : public Participant {
     return comm;
   }
 
-  Call& call_of(const Slot& slot) { return blocks_[slot.block].calls[slot.work]; }
+  HostCall& call_of(const Slot& slot) { return blocks_[slot.block].calls[slot.work]; }
   std::span<Buffers> buffers_in(const Slot& slot) {
     const size_t count = results_of(slot.block);
     return std::span(call_of(slot).buffers).subspan(slot.set * count, count);
@@ -268,9 +268,9 @@ class Host final : public Participant {
     blocks_.clear();
   }
 
-  Result<Call> make_call(const BlockState& state, const Work& work) {
+  Result<HostCall> make_call(const BlockState& state, const Work& work) {
     const BlockCase& block = *state.what;
-    Call call;
+    HostCall call;
     call.sizes = sizes_of_work(block, work);
     const size_t count = sets_ * buffers_of(settings_, block);
     for (size_t i = 0; i < count; ++i) {
@@ -301,7 +301,7 @@ class Host final : public Participant {
     for (size_t i = 0; i < state.calls.size(); ++i) {
       if (state.calls[i].sizes.output > state.calls[largest].sizes.output) largest = i;
     }
-    for (Call& call : state.calls) {
+    for (HostCall& call : state.calls) {
       for (size_t i = 0; i < call.buffers.size(); ++i) {
         call.buffers[i].output = state.calls[largest].buffers[i].output;
       }
@@ -309,7 +309,7 @@ class Host final : public Participant {
     }
   }
 
-  const ccom_collective_t& chosen(Call& call, size_t iteration, uint32_t repetition) const {
+  const ccom_collective_t& chosen(HostCall& call, size_t iteration, uint32_t repetition) const {
     const size_t of_set = call.buffers.size() / sets_;
     const Buffers& one = call.buffers[iteration % sets_ * of_set + (of_set == 1 ? 0 : repetition)];
     call.collective.input = one.input;
@@ -321,7 +321,7 @@ class Host final : public Participant {
   Result<bool> start_next(BlockState& block, size_t iteration) {
     const size_t all = block.calls.size() * block.what->repetitions;
     if (block.started == all) return false;
-    Call& call = block.calls[block.started % block.calls.size()];
+    HostCall& call = block.calls[block.started % block.calls.size()];
     const auto repetition = static_cast<uint32_t>(block.started / block.calls.size());
     NEURON_CHECK(
         checked(ccom_start(block.comm, &chosen(call, iteration, repetition), &block.request)));

@@ -14,6 +14,7 @@
 
 namespace neuron::nccom {
 
+using ccom::fail;
 using ccom::Result;
 
 namespace {
@@ -35,6 +36,31 @@ HostSettings settings_of(const RunContext& context, const std::string& root,
   settings.operations = context.job->operations + context.job->operations_before;
   settings.memory_bytes = memory_needed(*context.job, options.ranks, settings);
   return settings;
+}
+
+Result<TileShape> tile_of(const char* option, const std::optional<OnChipShape>& shape) {
+  if (!shape) return TileShape{};
+  if (shape->step[0] != 1 || shape->step[1] != 1 || shape->count[0] == 0 || shape->count[1] == 0 ||
+      shape->count[1] > 128) {
+    return fail(CCOM_UNSUPPORTED,
+                "{} [{},{}][{},{}]: elements of a row lie one behind the other and rows in "
+                "neighbouring partitions; expected [1,1][elements,partitions] with at most 128 "
+                "partitions",
+                option, shape->step[0], shape->step[1], shape->count[0], shape->count[1]);
+  }
+  return TileShape{shape->count[0], shape->count[1]};
+}
+
+Result<DeviceBuffers> device_buffers(const Options& options) {
+  DeviceBuffers buffers;
+  buffers.place = options.on_chip ? BufferPlace::kSbuf : BufferPlace::kMemory;
+  buffers.shared_output = options.shared_output;
+  buffers.along_partitions = options.cc_dimension == 1;
+  NEURON_TRY(input, tile_of("--input-shape", options.input_shape));
+  NEURON_TRY(output, tile_of("--output-shape", options.output_shape));
+  buffers.input = input;
+  buffers.output = output;
+  return buffers;
 }
 
 void pin_to(uint32_t rank) {
@@ -68,9 +94,10 @@ Result<std::unique_ptr<RankThreads>> RankThreads::start(const RunContext& contex
   if (context.backend == Backend::kDevice) {
     // The other cores of the host stay free for others.
     if (root.empty()) execution::claim_only(part.count);
-    NEURON_TRY(all, make_device_participants(part.first, part.count, options.ranks,
-                                             options.ranks / options.nodes, root,
-                                             settings.unique_buffers ? settings.operations : 1));
+    NEURON_TRY(buffers, device_buffers(options));
+    NEURON_TRY(all, make_device_participants(
+                        part.first, part.count, options.ranks, options.ranks / options.nodes, root,
+                        settings.unique_buffers ? settings.operations : 1, buffers));
     participants = std::move(all);
   } else if (root.empty()) {
     NEURON_TRY(all, make_host_participants(options.ranks, settings));

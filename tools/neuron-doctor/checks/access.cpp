@@ -17,8 +17,10 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <optional>
 
 #include "driver/base/file_descriptor.h"
+#include "driver/base/process_status.h"
 #include "tools/common/exit_status.h"
 
 namespace neuron::doctor {
@@ -62,11 +64,6 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-bool exists(const std::string& path) {
-  struct stat status {};
-  return stat(path.c_str(), &status) == 0;
-}
-
 // Says which users may open the file, and how to become one of them.
 Access refused(const std::string& path) {
   struct stat status {};
@@ -95,9 +92,8 @@ Access look_for_stopped(int client, const std::string& path) {
   socklen_t size = sizeof peer;
   if (getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 1) return {};
   const std::string pid = std::to_string(peer.pid);
-  const std::string status = first_line("/proc/" + pid + "/stat");
-  const size_t name_end = status.rfind(')');
-  if (name_end == status.npos || status.compare(name_end, 3, ") T") != 0) return {};
+  const std::optional<base::ProcessStatus> status = base::process_status(peer.pid);
+  if (!status || !status->is_stopped()) return {};
   return {Obstacle::kNoDaemon,
           "the daemon at " + path + " (pid " + pid + ") does not answer: it is stopped",
           "kill -CONT " + pid + " lets it go on"};
@@ -143,6 +139,11 @@ Access look_for_daemon(const std::string& path) {
 }
 
 }  // namespace
+
+bool exists(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0;
+}
 
 Places places_of_environment() {
   const char* emulator = std::getenv("NEURON_EMULATOR");

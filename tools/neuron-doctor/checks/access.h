@@ -43,6 +43,7 @@ Access look_for_devices(const Places& places);
 std::vector<std::string> device_files(const Places& places);
 // PCI functions of Neuron devices: "0000:00:1e.0".
 std::vector<std::string> pci_functions(const Places& places);
+bool exists(const std::string& path);
 // "alice", or the number.
 std::string user_name(unsigned uid);
 std::string group_name(unsigned gid);

@@ -11,11 +11,6 @@
 namespace neuron::doctor {
 namespace {
 
-bool exists(const std::string& path) {
-  struct stat status {};
-  return stat(path.c_str(), &status) == 0;
-}
-
 bool in_group(unsigned gid) {
   std::vector<gid_t> groups(static_cast<size_t>(std::max(0, getgroups(0, nullptr))));
   const int got = getgroups(static_cast<int>(groups.size()), groups.data());

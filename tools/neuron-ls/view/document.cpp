@@ -170,65 +170,78 @@ json::array ids_of(const telemetry::Device& device) {
   return json::array(ids.begin(), ids.end());
 }
 
-using telemetry::Device;
 constexpr auto kNone = tools::Unit::kNone;
 const Field kFields[] = {
     {"neuron_device", "DEVICE", kNone,
-     [](const Device& d, const Snapshot&) { return json::value(d.index); }},
-    {"name", "NAME", kNone, [](const Device& d, const Snapshot&) { return text_or_null(d.name); }},
+     [](const telemetry::Device& d, const Snapshot&) { return json::value(d.index); }},
+    {"name", "NAME", kNone,
+     [](const telemetry::Device& d, const Snapshot&) { return text_or_null(d.name); }},
     {"state", "STATE", kNone,
-     [](const Device& d, const Snapshot&) { return json::value(telemetry::name(d.state)); }},
+     [](const telemetry::Device& d, const Snapshot&) {
+       return json::value(telemetry::name(d.state));
+     }},
     {"healthy", "HEALTHY", kNone,
-     [](const Device& d, const Snapshot&) { return json::value(is_healthy(d)); }},
+     [](const telemetry::Device& d, const Snapshot&) { return json::value(is_healthy(d)); }},
     {"architecture", "ARCHITECTURE", kNone,
-     [](const Device& d, const Snapshot&) { return text_or_null(d.architecture); }},
+     [](const telemetry::Device& d, const Snapshot&) { return text_or_null(d.architecture); }},
     {"serial_number", "SERIAL NUMBER", kNone,
-     [](const Device& d, const Snapshot&) { return text_or_null(d.serial_number); }},
-    {"bdf", "PCI BDF", kNone, [](const Device& d, const Snapshot&) { return text_or_null(d.bdf); }},
+     [](const telemetry::Device& d, const Snapshot&) { return text_or_null(d.serial_number); }},
+    {"bdf", "PCI BDF", kNone,
+     [](const telemetry::Device& d, const Snapshot&) { return text_or_null(d.bdf); }},
     {"numa_node", "NUMA", kNone,
-     [](const Device& d, const Snapshot&) { return node_or_null(d.numa_node); }},
+     [](const telemetry::Device& d, const Snapshot&) { return node_or_null(d.numa_node); }},
     {"cpu_affinity", "CPU AFFINITY", kNone,
-     [](const Device& d, const Snapshot&) { return text_or_null(d.cpu_affinity); }},
+     [](const telemetry::Device& d, const Snapshot&) { return text_or_null(d.cpu_affinity); }},
     {"nc_count", "CORES", kNone,
-     [](const Device& d, const Snapshot&) { return json::value(ids_of(d).size()); }},
+     [](const telemetry::Device& d, const Snapshot&) { return json::value(ids_of(d).size()); }},
     {"neuroncore_ids", "CORE IDS", kNone,
-     [](const Device& d, const Snapshot&) { return json::value(ids_of(d)); }},
+     [](const telemetry::Device& d, const Snapshot&) { return json::value(ids_of(d)); }},
     {"logical_neuroncore_config", "LNC", kNone,
-     [](const Device& d, const Snapshot&) { return json::value(std::max(1u, d.logical_size)); }},
+     [](const telemetry::Device& d, const Snapshot&) {
+       return json::value(std::max(1u, d.logical_size));
+     }},
     {"memory_total_bytes", "MEMORY", tools::Unit::kBytes,
-     [](const Device& d, const Snapshot&) { return json::value(d.memory_bytes); }},
+     [](const telemetry::Device& d, const Snapshot&) { return json::value(d.memory_bytes); }},
     {"memory_used_bytes", "MEMORY USED", tools::Unit::kBytes,
-     [](const Device& d, const Snapshot&) { return json::value(d.memory_used); }},
+     [](const telemetry::Device& d, const Snapshot&) { return json::value(d.memory_used); }},
     {"power_percent", "POWER", tools::Unit::kPercent,
-     [](const Device& d, const Snapshot&) {
+     [](const telemetry::Device& d, const Snapshot&) {
        return d.power_percent ? json::value(*d.power_percent) : json::value(nullptr);
      }},
     {"connected_to", "CONNECTED TO", kNone,
-     [](const Device& d, const Snapshot&) {
+     [](const telemetry::Device& d, const Snapshot&) {
        json::array devices;
        for (const telemetry::Link& link : d.links) devices.emplace_back(link.device);
        return json::value(std::move(devices));
      }},
     {"mem_ecc_corrected", "MEM ECC CORRECTED", kNone,
-     [](const Device& d, const Snapshot&) { return json::value(d.hardware.mem_ecc_corrected); }},
+     [](const telemetry::Device& d, const Snapshot&) {
+       return json::value(d.hardware.mem_ecc_corrected);
+     }},
     {"mem_ecc_uncorrected", "MEM ECC UNCORRECTED", kNone,
-     [](const Device& d, const Snapshot&) { return json::value(d.hardware.mem_ecc_uncorrected); }},
+     [](const telemetry::Device& d, const Snapshot&) {
+       return json::value(d.hardware.mem_ecc_uncorrected);
+     }},
     {"mem_ecc_repairable_uncorrected", "MEM ECC REPAIRABLE", kNone,
-     [](const Device& d, const Snapshot&) {
+     [](const telemetry::Device& d, const Snapshot&) {
        return json::value(d.hardware.mem_ecc_repairable_uncorrected);
      }},
     {"sram_ecc_corrected", "SRAM ECC CORRECTED", kNone,
-     [](const Device& d, const Snapshot&) { return json::value(d.hardware.sram_ecc_corrected); }},
+     [](const telemetry::Device& d, const Snapshot&) {
+       return json::value(d.hardware.sram_ecc_corrected);
+     }},
     {"sram_ecc_uncorrected", "SRAM ECC UNCORRECTED", kNone,
-     [](const Device& d, const Snapshot&) { return json::value(d.hardware.sram_ecc_uncorrected); }},
+     [](const telemetry::Device& d, const Snapshot&) {
+       return json::value(d.hardware.sram_ecc_uncorrected);
+     }},
     {"pids", "PIDS", kNone,
-     [](const Device& d, const Snapshot& s) { return json::value(pids_on(d, s)); }},
+     [](const telemetry::Device& d, const Snapshot& s) { return json::value(pids_on(d, s)); }},
     {"instance_type", "INSTANCE TYPE", kNone,
-     [](const Device&, const Snapshot& s) { return text_or_null(s.instance.type); }},
+     [](const telemetry::Device&, const Snapshot& s) { return text_or_null(s.instance.type); }},
     {"driver_version", "DRIVER", kNone,
-     [](const Device&, const Snapshot& s) { return text_or_null(s.versions.driver); }},
+     [](const telemetry::Device&, const Snapshot& s) { return text_or_null(s.versions.driver); }},
     {"error", "ERROR", kNone,
-     [](const Device& d, const Snapshot&) { return text_or_null(d.error); }},
+     [](const telemetry::Device& d, const Snapshot&) { return text_or_null(d.error); }},
 };
 
 constexpr const char* kUsual[] = {"neuron_device",

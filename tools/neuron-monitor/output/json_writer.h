@@ -2,7 +2,7 @@
 //
 // Appends JSON to a string, on one line or indented. It is cheap, because a report is written every
 // period on a busy host: it builds no tree, and numbers do not pass through a locale.
-// Callers: report.cpp, otlp.cpp. One thread for each writer. Borrows: the string.
+// Callers: json_report.cpp, otlp.cpp. One thread for each writer. Borrows: the string.
 // Never fails: NaN and infinity become 0, bytes that are not UTF-8 become U+FFFD.
 #ifndef TOOLS_NEURON_MONITOR_OUTPUT_JSON_WRITER_H
 #define TOOLS_NEURON_MONITOR_OUTPUT_JSON_WRITER_H

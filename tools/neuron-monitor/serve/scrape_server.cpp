@@ -21,8 +21,8 @@ using asio::ip::tcp;
 using namespace std::chrono_literals;
 
 constexpr unsigned kMostConnections = 128;
-constexpr auto kIdle = 60s;      // between requests of a connection
-constexpr auto kExchange = 10s;  // for sending the answer
+constexpr auto kIdle = 60s;    // between requests of a connection
+constexpr auto kAnswer = 10s;  // for sending the answer
 constexpr size_t kMostHeader = 8192;
 
 constexpr char kText[] = "text/plain; version=0.0.4; charset=utf-8";
@@ -168,7 +168,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void send() {
-    stream_.expires_after(kExchange);
+    stream_.expires_after(kAnswer);
     http::async_write(stream_, response_,
                       [self = shared_from_this()](beast::error_code error, size_t) {
                         if (error || !self->response_.keep_alive()) return self->close();

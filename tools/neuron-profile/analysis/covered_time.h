@@ -15,6 +15,11 @@
 
 namespace neuron::profile {
 
+// What a part of a time is of the whole; 0 of none.
+inline double share(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
 class CoveredTime {
  public:
   static constexpr size_t kMostPieces = 1u << 20;  // 16 MiB

@@ -13,10 +13,6 @@ using runtime::format;
 
 constexpr size_t kMostPlaces = 5;
 
-double share(uint64_t part, uint64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
 // Who changes a cell most often.
 std::string source_of(const Program& program, const Timeline& timeline, uint32_t cell) {
   const auto updates = timeline.updates.find(cell);

@@ -106,10 +106,6 @@ class Accumulator final : public Visitor {
 };
 
 double seconds(uint64_t ps) { return static_cast<double>(ps) * 1e-12; }
-double share(uint64_t part, uint64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
 struct EngineKey {
   unsigned engine;
   const char* key;

@@ -17,6 +17,33 @@ using runtime::Result;
 
 constexpr uint32_t kKinds =
     ntff::only(ntff::ChunkKind::kSystem) | ntff::only(ntff::ChunkKind::kEnd);
+constexpr char kAbout[] = "/trace_info.pb";
+
+// The folder with the files of a session: `folder`, or the only one in it that has them. A recorded
+// program makes a folder of its own in the one that it was given.
+Result<std::string> folder_of_files(const std::string& folder) {
+  std::error_code error;
+  if (std::filesystem::exists(folder + kAbout, error)) return folder;
+  std::vector<std::string> sessions;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (std::filesystem::exists(entry.path().string() + kAbout, error)) {
+      sessions.push_back(entry.path().string());
+    }
+  }
+  if (sessions.size() == 1) return sessions[0];
+  if (sessions.empty()) {
+    return fail(NRT_INVALID,
+                "'{}' is no folder of an inspect session: neither it nor a folder in it has a "
+                "trace_info.pb, which the runtime writes when the session ends "
+                "(NEURON_RT_INSPECT_ENABLE=1)",
+                folder);
+  }
+  std::sort(sessions.begin(), sessions.end());
+  std::string list;
+  for (const std::string& session : sessions) list += (list.empty() ? "" : ", ") + session;
+  return fail(NRT_INVALID, "'{}' has {} sessions, of as many programs; name one of them: {}",
+              folder, sessions.size(), list);
+}
 
 }  // namespace
 
@@ -67,16 +94,11 @@ Result<void> Session::read(const std::string& path, const Use& use) {
   return {};
 }
 
-Result<Session> Session::open(const std::string& folder, Watcher watcher) {
+Result<Session> Session::open(const std::string& given, Watcher watcher) {
+  NEURON_TRY(folder, folder_of_files(given));
   Session session(folder, std::move(watcher));
-  const std::string about = folder + "/trace_info.pb";
+  const std::string about = folder + kAbout;
   std::error_code error;
-  if (!std::filesystem::exists(about, error)) {
-    return fail(NRT_INVALID,
-                "'{}' is no folder of an inspect session: it has no trace_info.pb, which the "
-                "runtime writes when the session ends (NEURON_RT_INSPECT_ENABLE=1)",
-                folder);
-  }
   const auto read = session.read(about, [&](const json::object& object) {
     session.instance_ = text_in(object, "instance_type");
     session.begin_ns_ = number_in(object, "begin_ns");

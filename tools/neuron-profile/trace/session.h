@@ -23,8 +23,10 @@ class Session {
  public:
   // Told how far the reading of a file is.
   using Watcher = std::function<void(uint64_t at, uint64_t size)>;
-  static runtime::Result<Session> open(const std::string& folder, Watcher watcher = {});
+  // `given` has the files of a session, or exactly one folder that has them.
+  static runtime::Result<Session> open(const std::string& given, Watcher watcher = {});
 
+  // That with the files.
   const std::string& folder() const { return folder_; }
   const std::string& instance() const { return instance_; }
   uint64_t begin_ns() const { return begin_ns_; }

@@ -173,8 +173,13 @@ bool JsonReader::take_element(const TensorSpec& spec, std::string& bytes) {
   }
   const size_t length = append_element(rest, spec.dtype, bytes);
   if (length == 0) {
+    // The number as it stands, or the first letter of what is none.
+    constexpr size_t kShown = 40;
+    const size_t digits =
+        std::min(rest.find_first_not_of("0123456789+-.eE"), std::min(rest.size(), kShown));
     return fail("expected a number that " + std::string(dtype_name(spec.dtype)) +
-                " can hold, found " + found());
+                " can hold, found " +
+                (digits == 0 ? found() : "'" + std::string(rest.substr(0, digits)) + "'"));
   }
   at_ += length;
   return true;

@@ -6,6 +6,14 @@
     y = model(x)
     print(model.report.device_ps)
 """
+import sys
+
+try:
+    import numpy as _numpy
+except ModuleNotFoundError:
+    raise ImportError(f"the package neuron needs NumPy, which {sys.executable} lacks; install it (Debian: apt-get install "
+                      "python3-numpy, for /usr/bin/python3), or take a Python that has it") from None
+
 from .compiler import CompileError, compile
 from .device import close
 from .libnrt import NeuronError, Report, TensorInfo

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a model to a NEFF, by the program neuron-compile."""
 import os
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -13,11 +14,20 @@ class CompileError(NeuronError):
     """The model cannot be compiled; the text has the compiler's sentences."""
 
 
+def _in_python(sentence):
+    """The advice of a sentence, in the arguments of compile() and not in options of the program."""
+    def shape(found):
+        sizes = ", ".join(found[2].split("x"))
+        return f'shapes={{"{found[1]}": ({sizes}{"," if "," not in sizes else ""})}}'
+    sentence = re.sub(r"--shape (\S+)=(\d+(?:x\d+)*)", shape, sentence)
+    return re.sub(r"--batch (\d+)", r"batch=\1", sentence)
+
+
 def _run(words):
     program = libnrt.root() / "bin" / "neuron-compile"
     done = subprocess.run([str(program), *words], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        lines = [line.removeprefix("neuron-compile: ") for line in done.stderr.splitlines()]
+        lines = [_in_python(line.removeprefix("neuron-compile: ")) for line in done.stderr.splitlines()]
         raise CompileError("\n".join(lines) or f"neuron-compile ended with {done.returncode}")
     return done.stdout
 

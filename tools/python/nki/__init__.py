@@ -15,6 +15,18 @@
 
 An independent work; names and arguments follow the public NKI documentation.
 """
+import sys
+
+try:
+    import numpy as _numpy
+except ModuleNotFoundError:
+    _LACK = (f"the package nki needs NumPy, which {sys.executable} lacks; install it (Debian: apt-get install python3-numpy, for "
+             "/usr/bin/python3), or take a Python that has it")
+    # Of the program neuron-nki, whose users did not write an import.
+    if sys.argv[:1] == ["-m"]:
+        sys.exit(f"neuron-nki: {_LACK}; NEURON_NKI_PYTHON names one")
+    raise ImportError(_LACK) from None
+
 from . import collectives, isa, language, typing
 from .dtypes import Encoded, encode, to_float32
 from .errors import DeviceError, NkiError, NkiValidationError

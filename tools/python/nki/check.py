@@ -19,7 +19,7 @@ from .interpreter import Interpreter, Memory, NotInterpreted, written_scales
 _RELATIVE = {"float32": 2.0**-18, "tfloat32": 2.0**-9, "bfloat16": 2.0**-7, "float16": 2.0**-10,
              "float8_e4m3": 2.0**-3, "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2}
 _RESULTS = ("dst", "reduce_res", "val_dst", "idx_dst", "dst_idx")
-_SKIPPED = {"tile", "free", "hbm", "core"}
+_SKIPPED = {"tile", "free", "hbm", "core", "core_barrier"}
 
 
 class Difference(NkiError):
@@ -142,9 +142,18 @@ def _compare(recorder, specialisation, arrays, values, observed):
     for record, key, offset, size in observed:
         device[id(record), key] = values[offset:offset + size]
     by_identity = {s.identity: a for s, a in zip(specialisation.inputs, arrays)}
-    for record in recorder.original:
+    first_of = {id(second): first for first, second in recorder.exchanges}
+    sent = {}
+    # Two programs on two cores in the order in which one has what it needs of the other.
+    for record in recorder.in_time or recorder.original:
         op = record["op"]
-        if op in ("tile", "hbm"):
+        if op == "sendrecv":
+            sent[id(record)] = record, memory.bits(record["src"])
+            first = first_of.get(id(record))
+            for mine, theirs in ((record, first), (first, record)) if first is not None else ():
+                file, line = mine["at"]
+                _received(memory, mine, sent[id(theirs)], device, report, f"{files[file]}:{line}: {op}")
+        elif op in ("tile", "hbm"):
             memory.declare(record)
             if record["id"] in by_identity:
                 array = np.ascontiguousarray(dtypes.native(by_identity[record["id"]]))
@@ -188,6 +197,23 @@ def _one(interpreter, record, device, report, place):
             view = memory.view(operand)
             view[...] = np.frombuffer(device[id(record), key].tobytes(),
                                       view.dtype)[:view.size].reshape(view.shape)
+
+
+def _received(memory, record, sent, device, report, place):
+    """dst of a sendrecv must have the bits of the other program's src; or their values in its type."""
+    operand, (other, bits) = record["dst"], sent
+    view = memory.view(operand)
+    got = np.frombuffer(device[id(record), "dst"].tobytes(), view.dtype)[:view.size]
+    if operand["dtype"] == other["src"]["dtype"]:
+        report.instructions += 1
+        report.values += view.size
+        wrong = got != bits.reshape(-1)
+        if wrong.any():
+            _differs(place, operand, got, bits.reshape(-1), int(np.argmax(wrong)), "what the other sent")
+    else:
+        name = f"sendrecv of {other['src']['dtype']} to {operand['dtype']}"
+        report.not_interpreted[name] = report.not_interpreted.get(name, 0) + 1
+    view[...] = got.reshape(view.shape)
 
 
 def _spread(values, shape):

@@ -76,11 +76,11 @@ def name_of(dtype):
 
 
 def dtype_of(dtype):
-    """The DType of anything that names one; refuses what the chip has no form for."""
+    """The DType of anything that names one; refuses what NKI has none for: int64 too, which chips have from trn2 on."""
     name = name_of(dtype)
     if name not in TYPES:
         hint = {"float64": "; use float32", "int64": "; use int32", "uint64": "; use uint32"}
-        raise TypeError(f"{name or dtype!r} is no data type of the chip{hint.get(name, '')}")
+        raise TypeError(f"{name or dtype!r} is no data type of NKI{hint.get(name, '')}")
     return TYPES[name]
 
 

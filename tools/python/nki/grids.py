@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs of kernel[n]: which physical core executes which, and whether they race.
 
-The two programs of kernel[2] are executed by the two physical cores of a virtual core of trn2, at
-the same time, if nothing has to pass between them. Otherwise, and for larger grids, the programs
-follow each other on one core: the values are those of that order, the time is their sum. Between
-core_barrier and sendrecv the two programs of a pair take turns, so what they exchange is there.
+The two programs of kernel[2] are executed by the two physical cores of a virtual core of trn2 or
+trn3, at the same time; where they meet (core_barrier, sendrecv), both cores have the instruction.
+Elsewhere, and for larger grids, the programs follow each other on one core: the values are those of
+that order, the time is their sum. While they are traced, the Python of the two takes turns.
 """
 import hashlib
+import math
 import threading
 import warnings
 
 import numpy as np
 
-from .errors import NkiError, refuse, shown
+from .errors import NkiError, caller, place, refuse, shown
+from .tensor import SBUF
 
 _MOST_BYTES = 1 << 28  # Of a tensor whose bytes are followed
 _WRITES = ("dst", "reduce_res")
@@ -38,8 +40,8 @@ class Pair:
         self.running, self.ended, self.error = 0, [False, False], None
         self.results = [None, None]
         self.phase = [0, 0]
-        self.waiting = [None, None]  # What a program brought to an exchange
-        self.loops = {}
+        self.here = [None, None]  # Where a program waits: what it is, the line, what it brought
+        self.met = [None, None]  # The same of the other one, which has come
 
     def run(self):
         recorder = self.recorder
@@ -70,43 +72,72 @@ class Pair:
             self.running = 1 - number
             self.turn.notify_all()
 
-    def _let_other_run(self, number, until):
-        """Runs the other program until `until` holds. Called with the turn."""
+    def _let_other_run(self, number):
+        """Until it has come to where this program waits. Called with the turn."""
         self.running = 1 - number
         self.turn.notify_all()
         self.turn.wait_for(lambda: self.running == number)
         if self.error is not None:
             raise _Stopped
-        if not until():
-            refuse("this program waits for the other one, which has ended")
-        self.recorder.begin(self.programs[number], number, self.phase[number])
+        if self.met[number] is None:
+            refuse(f"program {number} waits here, at {self.here[number][0]}, for program {1 - number}, "
+                   f"which has ended without coming to it; the last that it did is at "
+                   f"{self._last_place(1 - number)}")
 
-    def barrier(self):
-        number = self.running
+    def _last_place(self, number):
+        segments = self.recorder.segments + [(None, None, len(self.recorder.records))]
+        for (whose, _, first), (_, _, end) in reversed(list(zip(segments, segments[1:]))):
+            for record in reversed(self.recorder.records[first:end] if whose == number else []):
+                if record["op"] != "free":
+                    return _place(self.recorder, record["at"])
+        return "no line: it did nothing"
+
+    def meet(self, what, brought=None):
+        """Waits until both programs are at such a call. What the other one brought, and whether this
+        one came second: that goes on first."""
+        number, line = self.running, caller()
+        other = self.here[1 - number]
         self.phase[number] += 1
-        if self.phase[1 - number] < self.phase[number]:
-            self._let_other_run(number, lambda: self.phase[1 - number] >= self.phase[number])
+        if other is None:
+            self.here[number] = what, line, brought
+            self._let_other_run(number)
+            _, _, theirs = self.met[number]
+            self.met[number] = None
         else:
-            self.recorder.begin(self.programs[number], number, self.phase[number])
+            if other[0] != what:
+                refuse(f"program {number} is at {what} here, and program {1 - number} at {other[0]} at "
+                       f"{place(other[1])}; both must come to the same calls of these in the same order")
+            self.here[1 - number], self.met[1 - number] = None, (what, line, brought)
+            theirs = other[2]
+        self.recorder.begin(self.programs[number], number, self.phase[number])
+        return theirs, other is not None
+
+    def barrier(self, engine):
+        mine = self.recorder.emit("core_barrier", engine=engine)
+        theirs, second = self.meet("core_barrier", mine)
+        if second and mine.get("engine") != theirs.get("engine"):
+            refuse(f"program {self.running} waits on engine {mine.get('engine', 'gpsimd')}, program "
+                   f"{1 - self.running} at {_place(self.recorder, theirs['at'])} on "
+                   f"{theirs.get('engine', 'gpsimd')}; both wait on the same one")
 
     def exchange(self, src, dst):
         """Each program's dst becomes the other's src."""
-        from . import isa
-        number = self.running
-        other = self.waiting[1 - number]
-        if other is None:
-            self.waiting[number] = (src, dst)
-            self.phase[number] += 1
-            self._let_other_run(number, lambda: self.waiting[number] is None)
+        mine = self.recorder.emit("sendrecv", dst=self.recorder.operand(dst, "dst", write=True),
+                                  src=self.recorder.operand(src, "src"))
+        theirs, second = self.meet("sendrecv", mine)
+        if not second:
             return
-        self.waiting[1 - number] = None
-        self.phase[number] += 1
-        self.recorder.begin(self.programs[number], number, self.phase[number])
-        theirs, into = other
-        staged = self.recorder.tensor(src.shape, src.dtype, "sbuf", "exchanged")
-        isa.dma_copy(staged, src)
-        isa.dma_copy(dst, theirs)
-        isa.dma_copy(into, staged)
+        self.recorder.exchanges.append((theirs, mine))
+        if _sent(mine) != _sent(theirs):
+            refuse(f"program {self.running} sends [%d, %d] of %s here, program {1 - self.running} sends "
+                   "[%d, %d] of %s" % (_sent(mine) + _sent(theirs)) +
+                   f" at {_place(self.recorder, theirs['at'])}; expected tiles of one shape and type")
+
+
+def _sent(record):
+    """Partitions, elements of each, and type of what a sendrecv sends."""
+    source = record["src"]
+    return source["parts"], math.prod(count for _, count in source["pattern"]), source["dtype"]
 
 
 def run(recorder, function, programs):
@@ -120,11 +151,11 @@ def run(recorder, function, programs):
     return results
 
 
-def barrier():
+def barrier(engine):
     from .recorder import current
     recorder = current()
     if recorder.pair is not None:
-        recorder.pair.barrier()
+        recorder.pair.barrier(engine)
     elif len(recorder.grid) and np.prod(recorder.grid) > 1:
         refuse("core_barrier is for the two programs of kernel[2]")
 
@@ -134,11 +165,16 @@ def exchange(src, dst):
     recorder = current()
     if recorder.pair is None:
         refuse("sendrecv is between the two programs of kernel[2]")
+    if src.storage.space != SBUF or dst.storage.space != SBUF:
+        refuse(f"sendrecv moves tiles of SBUF, found {src!r} to {dst!r}")
     recorder.pair.exchange(src, dst)
 
 
 def settle(recorder, physical_cores):
-    """Finds races, and gives the second program to the second core where that is possible."""
+    """Finds races, and gives the second program to the second core where there is one."""
+    programs = _by_program(recorder)
+    for record in recorder.twice:
+        recorder.remove(record)
     segments = recorder.segments + [(None, None, len(recorder.records))]
     phases = {}
     for (number, phase, first), (_, _, end) in zip(segments, segments[1:]):
@@ -151,44 +187,113 @@ def settle(recorder, physical_cores):
     for accesses in found.values():
         for identity, record in kinds.items():
             _check_tensor(recorder, record, [a.get(identity, []) for a in accesses])
-    if len(phases) != 1:
-        recorder.notes.append("programs that wait for each other run on one core in turns: the time "
-                              "is their sum, and tiles lie where there is room")
-        # Places that a kernel chose are those of a core of its own.
-        for record in recorder.records:
-            if record["op"] == "tile":
-                record.pop("address", None)
-        recorder.end_tiles_with_last_use()
-        return
-    accesses = found[0]
     # A program without a part of the work, such as the second one of a single tile, needs no core.
-    if any(all(r["op"] in _DECLARATIONS for r in records) for records in phases[0].values()):
+    if sum(any(r["op"] not in _DECLARATIONS for r in records) for records in programs.values()) < 2:
         return
-    if len(accesses) != 2 or physical_cores != 2 or recorder.generation < 3:
+    why = _one_core(recorder, programs, physical_cores)
+    if why is None:
+        _on_two_cores(recorder, programs, kinds)
         return
+    recorder.notes.append(f"the {len(programs)} programs of the grid take turns on one core: the time "
+                          f"is their sum, because {why}")
+    if len(phases) != 1:
+        _in_turns(recorder)
+
+
+def _one_core(recorder, programs, physical_cores):
+    """Why the programs of a grid take turns; None if two of them have a core each."""
+    if len(programs) != 2:
+        return "a virtual core has no more than two physical cores, which are for kernel[2]"
+    if recorder.generation < 3:
+        return f"a virtual core of {recorder.target} has one physical core"
+    if physical_cores != 2:
+        return "with NEURON_LOGICAL_NC_CONFIG=1 a virtual core has one physical core"
     if any(r["op"] == "collective" for r in recorder.records):
-        return  # Ranks meet in the order of one core
-    if any(r["kind"] == "inout" for r in kinds.values()):
-        return
+        return "ranks meet in the order of one core"
+    return None
+
+
+def _by_program(recorder):
+    """The records of each program, in order. A tile ends with the program that made it."""
+    segments = recorder.segments + [(None, None, len(recorder.records))]
+    programs, makers = {}, {}
+    for (number, _, first), (_, _, end) in zip(segments, segments[1:]):
+        programs.setdefault(number, [])
+        for record in recorder.records[first:end]:
+            if record["op"] == "tile":
+                makers[record["id"]] = number
+            whose = makers.get(record["id"], number) if record["op"] == "free" else number
+            programs[whose].append(record)
+    return programs
+
+
+def _on_two_cores(recorder, programs, kinds):
+    """The trace of two programs: what both reach, the first program, the second one."""
+    users, written = {}, set()
+    for number, records in programs.items():
+        for record in records:
+            for operand, writes in _operands(record):
+                users.setdefault(operand["hbm"], set()).add(number)
+                if writes:
+                    written.add(operand["hbm"])
+    own, both = {0: [], 1: []}, []
     for identity, record in kinds.items():
-        used = [bool(a.get(identity)) for a in accesses]
-        if record["kind"] == "temporary" and all(used):
-            return
-    # What the second program frees of the first one's tiles stays with the first.
-    recorder.records.insert(segments[1][2], {"op": "core", "number": 1})
+        mine = users.get(identity, {0, 1})
+        if record["kind"] in ("temporary", "constant") and len(mine) == 1:
+            own[min(mine)].append(record)
+            continue
+        if record["kind"] == "temporary":
+            record["shared"] = True
+        both.append(record)
+    shared = [{"hbm": r["id"], "dtype": r["dtype"], "pattern": [[1, math.prod(r["shape"])]]}
+              for r in both if r["id"] in written and len(users[r["id"]]) == 2]
+    # A copy of bytes onto themselves changes nothing, and would read what the other core writes.
+    left_out = {id(r) for r in recorder.records if _to_itself(r) and r["dst"].get("hbm") in {t["hbm"] for t in shared}}
+    recorder.in_time = [r for r in recorder.records if id(r) not in left_out]
+    recorder.records = both
+    for number, records in sorted(programs.items()):
+        if number == 1:
+            recorder.records.append({"op": "core", "number": 1})
+        recorder.records += own[number]
+        for record in records:
+            if record["op"] == "core_barrier" and shared:
+                record["data"] = shared
+            if record["op"] != "hbm" and id(record) not in left_out:
+                recorder.records.append(record)
     recorder.both_cores = True
-    _own_frees(recorder)
 
 
-def _own_frees(recorder):
-    """Moves each `free` of a tile to the core that made it."""
-    at = next(i for i, r in enumerate(recorder.records) if r["op"] == "core")
-    first = {r["id"] for r in recorder.records[:at] if r["op"] == "tile"}
-    late = [r for r in recorder.records[at:] if r["op"] == "free" and r["id"] in first]
-    if late:
-        moved = {id(r) for r in late}
-        recorder.records = (recorder.records[:at] + late +
-                            [r for r in recorder.records[at:] if id(r) not in moved])
+def _in_turns(recorder):
+    """The trace of two programs that meet, on one core: what they exchange is copied."""
+    first_of = {id(second): first for first, second in recorder.exchanges}
+    firsts = {id(first) for first, _ in recorder.exchanges}
+    records = []
+    for record in recorder.records:
+        if id(record) in first_of:
+            records += _copies(recorder, first_of[id(record)], record)
+        elif record["op"] != "core_barrier" and id(record) not in firsts:
+            # Places that a kernel chose are those of a core of its own.
+            record.pop("address", None)
+            records.append(record)
+    recorder.records = records
+    recorder.end_tiles_with_last_use()
+
+
+def _copies(recorder, first, second):
+    """What stands for a sendrecv of both programs."""
+    source, identity = second["src"], recorder.storages
+    recorder.storages += 1
+    parts, columns, dtype = _sent(second)
+    step, pattern = columns, []
+    for _, count in source["pattern"]:
+        step //= count
+        pattern.append([step, count])
+    staged = {"tile": identity, "dtype": dtype, "start": 0, "parts": parts, "offset": 0, "pattern": pattern}
+    yield {"op": "tile", "id": identity, "at": second["at"], "space": SBUF, "name": "exchanged",
+           "parts": parts, "columns": columns, "dtype": dtype}
+    for to, what in ((staged, source), (second["dst"], first["src"]), (first["dst"], staged)):
+        yield {"op": "dma_copy", "at": second["at"], "dst": to, "src": what}
+    yield {"op": "free", "id": identity}
 
 
 def _to_itself(record):
@@ -205,7 +310,9 @@ def _operands(record):
 def _histories(recorder, segments):
     """By record: a digest of what led to the values that it writes. Equal digests of two programs
     mean equal values; others say nothing."""
-    found, tiles, tensors = {}, {}, {}
+    found, tiles, tensors, sent = {}, {}, {}, {}
+    first_of = {id(second): first for first, second in recorder.exchanges}
+    firsts = {id(first) for first, _ in recorder.exchanges}
     placed = {r["id"] for r in recorder.records if r["op"] == "tile" and "address" in r}
     numbers = [number for (number, _, first), (_, _, end) in zip(segments, segments[1:])
                for _ in range(first, end)]
@@ -220,9 +327,25 @@ def _histories(recorder, segments):
                 seen, names = body.setdefault(whose, ([], {}))
                 seen.append(_seen(recorder.records[place], tiles, tensors.setdefault(whose, {}), placed,
                                   names))
-            loops.append({whose: _digest(seen) for whose, (seen, _) in body.items()})
+            # What the programs exchange in it makes the body of each a part of the other's.
+            exchanging = any(recorder.records[place]["op"] == "sendrecv" for place in _body(recorder.records, at))
+            loops.append({whose: _digest([seen] + [others for other, (others, _) in body.items()
+                                                   if exchanging and other != whose])
+                          for whose, (seen, _) in body.items()})
         elif record["op"] == "end_while":
             loops.pop()
+        elif id(record) in firsts:
+            sent[id(record)] = _seen(record["src"], tiles, mine, placed)
+        elif id(record) in first_of:
+            # Each has what the other sent.
+            other = first_of[id(record)]
+            sent[id(record)] = _seen(record["src"], tiles, mine, placed)
+            for one, theirs, whose in ((record, other, number), (other, record, 1 - number)):
+                kept, into = tensors.setdefault(whose, {}), one["dst"]["tile"]
+                tiles[into] = digest = _digest([_seen(one["dst"], tiles, kept, placed), sent[id(theirs)],
+                                                [loop.get(whose) for loop in loops]])
+                if into in placed:
+                    kept["placed"] = digest
         elif record["op"] not in _DECLARATIONS and not _to_itself(record):
             parts = [_seen(record, tiles, mine, placed), [loop.get(number) for loop in loops]]
             if record["op"] in _RANDOM:
@@ -328,8 +451,7 @@ def _warn_of_indices(recorder, record, programs):
             text = (f"{_place(recorder, at)}: program {number} {'writes' if writes else 'reads'} rows of "
                     f"\"{record['name']}\" by an index, program {other[0]} touches it at "
                     f"{_place(recorder, other[1])}, and nothing orders them: if these are the same bytes, "
-                    "this is a race. Here the lower program went first; a core_barrier between them "
-                    "would decide it")
+                    "this is a race; a core_barrier between them would decide it")
             recorder.notes.append(text)
             warnings.warn(text, RaceWarning, stacklevel=1)
             return

@@ -43,6 +43,7 @@ FUNCTIONS = {
 }
 ALU = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
+    "mod": np.mod, "average": lambda a, b: (a + b) / 2,
     "maximum": np.maximum, "minimum": np.minimum,
     "abs_max": lambda a, b: np.maximum(np.abs(a), np.abs(b)),
     "abs_min": lambda a, b: np.minimum(np.abs(a), np.abs(b)), "power": np.power,
@@ -197,6 +198,7 @@ class Interpreter:
     def dma_compute(self, r):
         parts = [self.memory.read(s).reshape(-1) for s in r["srcs"]]
         fold = ALU[r.get("alu", "add")]
+        parts = [np.float64(np.float32(s)) * p for s, p in zip(r.get("scales", [1] * len(parts)), parts)]
         total = parts[0]
         for part in parts[1:]:
             total = fold(total, part)
@@ -243,10 +245,14 @@ class Interpreter:
     def tensor_scalar(self, r):
         if r["alu0"] in BITS:
             a = self.memory.bits(r["data"])
-            operand = r.get("operand0", 0)
-            b = self.memory.bits(operand)[:, :1] if isinstance(operand, dict) else np.array(
-                int(operand) & (1 << 8 * a.itemsize) - 1).astype(a.dtype)
-            return (r["dst"], BITS[r["alu0"]](a, b), None, True)
+            for n in "01":
+                if "alu" + n not in r or r["alu" + n] == "bypass":
+                    continue
+                operand = r.get("operand" + n, 0)
+                b = self.memory.bits(operand)[:, :1] if isinstance(operand, dict) else np.array(
+                    int(operand) & (1 << 8 * a.itemsize) - 1).astype(a.dtype)
+                a = BITS[r["alu" + n]](b, a) if r.get("reverse" + n) else BITS[r["alu" + n]](a, b)
+            return (r["dst"], a, None, True)
         value = self._read(r, "data")
         magnitude = np.abs(value)
         for n in "01":
@@ -267,7 +273,7 @@ class Interpreter:
         terms = terms * np.abs(other) if r["alu1"] == "multiply" else terms
         return self._plain(r, result, terms + np.abs(value) + np.abs(other) + np.abs(result))
 
-    def _accumulate(self, which, command, values, op="add"):
+    def _accumulate(self, which, command, values, op="add", initial=None):
         fold = {"add": np.sum, "maximum": np.max, "minimum": np.min,
                 "multiply": np.prod}.get(op)
         if fold is None:
@@ -280,6 +286,8 @@ class Interpreter:
             self.accumulators[which] = np.zeros_like(total)
         elif command == "reduce":
             self.accumulators[which] = total if before is None else ALU[op](before, total)
+        elif command == "load_reduce":
+            self.accumulators[which] = ALU[op](initial, total)
         return self.accumulators[which]
 
     def activation(self, r):
@@ -301,8 +309,9 @@ class Interpreter:
     def tensor_scalar_reduce(self, r):
         value = _alu(r["alu0"], self._read(r, "data"), self.memory.scalar(r["operand0"]))
         found = [self._plain(r, value)]
+        initial = self.memory.scalar(r["reduce_init"]) if "reduce_init" in r else None
         total = self._accumulate("vector", r.get("reduce_cmd", "reset_reduce"), value,
-                                 r["reduce_op"])
+                                 r["reduce_op"], initial)
         if "reduce_res" in r:
             total = -total if r.get("negate") else total
             found.append((r["reduce_res"], total, np.sum(np.abs(value), 1, keepdims=True), False))
@@ -540,7 +549,8 @@ class Interpreter:
         result = np.exp(data - most)
         magnitude = result * (1 + np.abs(data) + np.abs(most))
         found = [self._plain(r, result, magnitude)]
-        total = self._accumulate("vector", r.get("reduce_cmd", "idle"), result)
+        initial = self.memory.scalar(r["reduce_init"]) if "reduce_init" in r else None
+        total = self._accumulate("vector", r.get("reduce_cmd", "idle"), result, initial=initial)
         if "reduce_res" in r and total is not None:
             found.append((r["reduce_res"], total, np.sum(magnitude, axis=1, keepdims=True), False))
         return found

@@ -3,7 +3,7 @@
 
 The trace has the body between `while` and `end_while`; it happens as long as the word of the
 condition's tile is not 0 when a round begins. The two programs of kernel[2] go through such a loop
-together: the first one that begins or ends a round says so in the trace.
+together: each says in the trace where it begins and ends, and one core that executes both does so once.
 """
 import linecache
 import sys
@@ -23,22 +23,19 @@ def depth():
 
 
 def _first(recorder, what):
-    """True for the program that writes the record; both programs of a pair are here then."""
-    if recorder.pair is None:
-        return True
-    recorder.pair.barrier()
-    counts = recorder.pair.loops.setdefault(what, [0, 0])
-    number = recorder.number
-    counts[number] += 1
-    return counts[number] > counts[1 - number]
+    """True for the program that writes the first record; both programs of a pair are here then."""
+    return recorder.pair is None or recorder.pair.meet(what)[1]
 
 
 def begin(condition):
     """`condition`: a tile of one int32 in SBUF, which the body may change."""
     recorder = _recorder()
     position = caller()
-    if _first(recorder, "while"):
-        recorder.emit("while", condition=recorder.operand(condition, "the condition"))
+    first = _first(recorder, "the begin of a loop of the device")
+    record = recorder.emit("while", condition=recorder.operand(condition, "the condition"))
+    if not first:
+        recorder.twice.append(record)
+    else:
         recorder.open_loops.append(position)
         recorder.notes.append("what a loop of the device does counts once in the list of lines, however "
                               "many rounds it has; the whole time is that of all rounds")
@@ -46,9 +43,12 @@ def begin(condition):
 
 def end():
     recorder = _recorder()
-    if _first(recorder, "end_while"):
-        recorder.emit("end_while")
+    first = _first(recorder, "the end of a loop of the device")
+    record = recorder.emit("end_while")
+    if first:
         recorder.open_loops.pop()
+    else:
+        recorder.twice.append(record)
 
 
 def check_all_ended(recorder):

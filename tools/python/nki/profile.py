@@ -24,7 +24,8 @@ class LineCost:
 
 
 class Profile:
-    """Made by Kernel.profile(). microseconds: of the whole execution; engines: busy shares."""
+    """Made by Kernel.profile(). microseconds: of the whole execution; engines: busy shares, of two cores
+    their mean."""
 
     def __init__(self, specialisation):
         # The first execution also points the rings at the tensors; a later one is what counts.
@@ -32,7 +33,8 @@ class Profile:
         compiled = specialisation.compiled.report
         self.kernel, self.target = specialisation.name, specialisation.target
         self.microseconds = report.device_ps * 1e-6
-        self.engines = {NAMES[name]: busy / max(1, report.device_ps)
+        whole = max(1, report.device_ps * specialisation.executable.cores)
+        self.engines = {NAMES[name]: busy / whole
                         for name, busy in report.busy_ps.items()}
         self.instructions = {NAMES[name]: count for name, count in report.instructions.items()}
         self.lines = [LineCost(line) for line in compiled["lines"] if line["line"]]

@@ -56,6 +56,9 @@ class Recorder:
         self.segments = []  # (program's number, phase, first record), in order
         self.shared, self.shared_next = [], {}
         self.pair = None
+        self.exchanges = []  # sendrecv of both programs: that of the earlier one, that of the later
+        self.twice = []  # What both programs of a pair wrote of a loop, and one core does once
+        self.in_time = None  # Of two programs with a core each: all records in the order of their Python
         self.open_loops, self.while_words = [], {}
         self.both_cores = False
         self.notes = []

@@ -49,8 +49,24 @@ def load_kernel(place):
     return kernels[name]
 
 
-def argument(text, random):
-    """128x512, 128x512:bfloat16, or VALUE=0.5."""
+class Form:
+    """Shape and type of an array that --shapes asks for."""
+
+    def __init__(self, sizes, dtype):
+        self.sizes, self.dtype = sizes, dtype
+
+    def blank(self):
+        """An array of this form that takes no memory."""
+        return np.broadcast_to(dtypes.encode(np.zeros([1] * len(self.sizes)), self.dtype), self.sizes, subok=True)
+
+    def filled(self, random):
+        if str(self.dtype) in dtypes.INTEGERS:
+            return random.integers(0, 8, self.sizes).astype(dtypes.storage_type(self.dtype))
+        return dtypes.encode(random.standard_normal(self.sizes), self.dtype)
+
+
+def form(text):
+    """Of 128x512 or 128x512:bfloat16 the Form; of VALUE=0.5 the value."""
     if text.startswith("VALUE="):
         value = text[len("VALUE="):]
         for kind in (int, float):
@@ -67,21 +83,48 @@ def argument(text, random):
     except ValueError:
         raise NkiError(f"--shapes {text}: expected SHAPE, SHAPE:TYPE or VALUE=..., such as "
                        "128x512:bfloat16") from None
-    dtype = dtypes.dtype_of(dtype or "float32")
-    if str(dtype) in dtypes.INTEGERS:
-        return random.integers(0, 8, sizes).astype(dtypes.storage_type(dtype))
-    return dtypes.encode(random.standard_normal(sizes), dtype)
+    try:
+        found = Form(sizes, dtypes.dtype_of(dtype or "float32"))
+        found.blank()
+    except TypeError as error:
+        raise NkiError(f"--shapes {text}: {error}; it has float32, bfloat16, float16, int32 and others") from None
+    return found
 
 
-def make_arguments(kernel, texts, seed):
-    random = np.random.default_rng(seed)
-    given = [argument(text, random) for text in texts]
+def make_blank(kernel, texts):
+    """Arguments of the right form, whose arrays take no memory."""
+    given = [form(text) for text in texts]
     wanted = [p for p in inspect.signature(kernel.function).parameters.values()
               if p.default is p.empty]
     if len(given) < len(wanted):
         raise NkiError(f"{kernel.__name__} needs {', '.join(p.name for p in wanted)}; --shapes gives "
                        f"{len(given)} of them")
-    return given
+    return given, tuple(g.blank() if isinstance(g, Form) else g for g in given)
+
+
+def make_arguments(kernel, texts, seed, lowered=True):
+    given, blank = make_blank(kernel, texts)
+    # What is refused is refused before arrays of any size are filled. Their forms are all that counts, so the call uses this result.
+    specialisation = kernel.specialise(blank, {})[0]
+    if lowered:
+        specialisation.compile()
+    random = np.random.default_rng(seed)
+    return [g.filled(random) if isinstance(g, Form) else g for g in given]
+
+
+def write(path, content):
+    """Writes a file as a whole: where that fails, what was there before is there still, and the file is named."""
+    whole = not os.path.exists(path) or os.path.isfile(path)
+    temporary = f"{path}.{os.getpid()}" if whole else path
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+        if whole:
+            os.replace(temporary, path)
+    except OSError as error:
+        if whole and os.path.exists(temporary):
+            os.unlink(temporary)
+        raise NkiError(f"cannot write {path}: {error.strerror}") from None
 
 
 def summary(name, array):
@@ -114,21 +157,19 @@ def run(options):
     profile = kernel.profile(*arguments)
     print(profile)
     if options.picture:
-        with open(options.picture, "w", encoding="utf-8") as file:
-            file.write(f"<!DOCTYPE html><meta charset='utf-8'><title>{html.escape(profile.kernel)}</title>"
-                       f"{profile._repr_html_()}\n")
+        page = (f"<!DOCTYPE html><meta charset='utf-8'><title>{html.escape(profile.kernel)}</title>"
+                f"{profile._repr_html_()}\n")
+        write(options.picture, page.encode())
 
 
 def compile_(options):
     kernel = _kernel(options)
-    arguments = make_arguments(kernel, options.shapes, options.seed)
-    specialisation, _ = kernel.specialise(tuple(arguments), {})
+    _, blank = make_blank(kernel, options.shapes)
+    specialisation, _ = kernel.specialise(blank, {})
     if options.trace:
-        with open(options.trace, "w", encoding="utf-8") as file:
-            file.write(specialisation.traced.text())
+        write(options.trace, specialisation.traced.text().encode())
     compiled = specialisation.compile()
-    with open(options.output, "wb") as file:
-        file.write(compiled.neff)
+    write(options.output, compiled.neff)
     print(f"{options.output}: {len(compiled.neff)} bytes, for {specialisation.target}")
 
 
@@ -139,13 +180,15 @@ def bench(options):
         arguments = make_arguments(kernel, group.split(), options.seed)
         profile = kernel.profile(*arguments)
         busy = "  ".join(f"{n} {s:.0%}" for n, s in profile.engines.items() if s >= 0.005)
-        print(f"{group.strip():40s} {profile.microseconds:12.2f} {profile.bandwidth:8.1f}  {busy}",
-              flush=True)
+        print(f"{group.strip():40s} {profile.microseconds:12.2f} {profile.bandwidth:8.1f}  {busy}")
+        if not flushed():
+            return 1
+    return 0
 
 
 def check(options):
     kernel = _kernel(options)
-    print(kernel.check(*make_arguments(kernel, options.shapes, options.seed)))
+    print(kernel.check(*make_arguments(kernel, options.shapes, options.seed, lowered=False)))
 
 
 def lint_(options):
@@ -204,10 +247,31 @@ def main(words=None):
     # Kernels of the old style import neuronxcc; one that is installed comes first.
     sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "old"))
     try:
-        return options.action(options) or 0
-    except (NkiError, OSError) as error:
-        print(f"neuron-nki: {error}", file=sys.stderr)
+        status = options.action(options) or 0
+        return status if flushed() else 1
+    except BrokenPipeError:
+        flushed()
         return 1
+    except (NkiError, OSError) as error:
+        # What has no file is what is printed: files are named.
+        printing = isinstance(error, OSError) and error.filename is None
+        if not printing or flushed():
+            what = f"cannot write to standard output: {error.strerror}" if printing else error
+            print(f"neuron-nki: {what}", file=sys.stderr)
+        return 1
+
+
+def flushed():
+    """Whether standard output has all that was printed; a reader that has gone wants no more and is told nothing."""
+    try:
+        sys.stdout.flush()
+        return True
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            print(f"neuron-nki: cannot write to standard output: {error.strerror}", file=sys.stderr)
+        # What is still held would be tried again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
 
 
 if __name__ == "__main__":

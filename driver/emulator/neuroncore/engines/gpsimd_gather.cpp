@@ -105,23 +105,30 @@ Fault n_gather(UnitContext& context, const isa::Instruction& i) {
   const OperandView index(context.memory, i.src1);
   const size_t bytes = dst.element_bytes();
   uint32_t steps = 0;
-  std::vector<Row<uint32_t>> indices;
   const size_t each = index.elements();
   for (unsigned p = 0; p < dst.partitions(); ++p) {
-    indices.push_back(load_indices<uint32_t>(index, p));
+    const Row<uint32_t> indices = load_indices<uint32_t>(index, p);
     for (size_t at = 0; at < each; ++at) {
       base::Abandonment::look_now_and_then(steps);
-      if (indices[p][at] >= source.elements()) {
-        return out_of_bounds(i.src1, p, at, indices[p][at], source.elements());
+      if (indices[at] >= source.elements()) {
+        return out_of_bounds(i.src1, p, at, indices[at], source.elements());
       }
     }
   }
+  // They are read a second time: to keep them would take half a gigabyte, and long to give back to
+  // the host. None is overwritten before: partitions of operands of one size are the same or others
+  // (rule R1), and each is read before it is written.
   const auto out = std::make_unique_for_overwrite<std::byte[]>(dst.elements() * bytes);
   for (unsigned p = 0; p < dst.partitions(); ++p) {
     const Row<std::byte> row = load_row(source, p);
+    const Row<uint32_t> chosen = load_indices<uint32_t>(index, p);
     for (size_t at = 0; at < each; ++at) {
       base::Abandonment::look_now_and_then(steps);
-      std::memcpy(&out[at * bytes], &row[indices[p][at] * bytes], bytes);
+      // Another core or the host may have written there since the first reading.
+      if (chosen[at] >= source.elements()) [[unlikely]] {
+        return out_of_bounds(i.src1, p, at, chosen[at], source.elements());
+      }
+      std::memcpy(&out[at * bytes], &row[chosen[at] * bytes], bytes);
     }
     dst.store_raw(p, 0, dst.elements(), out.get());
   }

@@ -49,6 +49,7 @@ void scatter_any(unsigned bytes, const std::byte* from, std::span<const uint32_t
   if (bytes == 1) scatter_row<uint8_t>(from, offsets, to);
   if (bytes == 2) scatter_row<uint16_t>(from, offsets, to);
   if (bytes == 4) scatter_row<uint32_t>(from, offsets, to);
+  if (bytes == 8) scatter_row<uint64_t>(from, offsets, to);
 }
 
 bool writes_as_pe(const isa::Instruction& i) { return i.group() == 2; }
@@ -82,6 +83,7 @@ void Indirection::gather(CoreMemory& memory, const isa::Operand& operand, unsign
     if (bytes == 1) gather_row<uint8_t>(from, offsets, to);
     if (bytes == 2) gather_row<uint16_t>(from, offsets, to);
     if (bytes == 4) gather_row<uint32_t>(from, offsets, to);
+    if (bytes == 8) gather_row<uint64_t>(from, offsets, to);
   }
 }
 

@@ -3,29 +3,51 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 
+#include "driver/isa/rules.h"
 #include "hw/isa.h"
 
 namespace neuron::core {
 namespace {
 
-uint32_t absolute(uint32_t value) { return static_cast<int32_t>(value) < 0 ? 0u - value : value; }
+// T is uint32_t or uint64_t.
+template <class T>
+using SignedOf = std::make_signed_t<T>;
+
+template <class T>
+T absolute(T value) {
+  return static_cast<SignedOf<T>>(value) < 0 ? T{0} - value : value;
+}
 
 // Division rounds toward zero and mod has the sign of the dividend; the one quotient that does not
 // fit wraps.
-uint32_t divide(bool is_unsigned, bool remainder, uint32_t a, uint32_t b) {
+template <class T>
+T divide(bool is_unsigned, bool remainder, T a, T b) {
   if (is_unsigned) return remainder ? a % b : a / b;
-  const auto x = static_cast<int32_t>(a);
-  const auto y = static_cast<int32_t>(b);
-  if (y == -1) return remainder ? 0 : 0u - a;
-  return static_cast<uint32_t>(remainder ? x % y : x / y);
+  const auto x = static_cast<SignedOf<T>>(a);
+  const auto y = static_cast<SignedOf<T>>(b);
+  if (y == -1) return remainder ? T{0} : T{0} - a;
+  return static_cast<T>(remainder ? x % y : x / y);
 }
 
-bool less(bool is_unsigned, uint32_t a, uint32_t b) {
-  return is_unsigned ? a < b : static_cast<int32_t>(a) < static_cast<int32_t>(b);
+// mod of tensors has the sign of the divisor, and is 0 where that is 0, as fp32's NaN becomes 0.
+uint32_t floored_mod(bool is_unsigned, uint32_t a, uint32_t b) {
+  if (b == 0) return 0;
+  const uint32_t r = divide(is_unsigned, true, a, b);
+  if (is_unsigned || r == 0 || static_cast<int32_t>(r ^ b) >= 0) return r;
+  return r + b;
 }
 
-uint32_t compute(unsigned op, bool is_unsigned, uint32_t a, uint32_t b) {
+template <class T>
+bool less(bool is_unsigned, T a, T b) {
+  return is_unsigned ? a < b : static_cast<SignedOf<T>>(a) < static_cast<SignedOf<T>>(b);
+}
+
+template <class T>
+T compute(unsigned op, bool is_unsigned, T a, T b) {
+  constexpr T kWidth = std::numeric_limits<T>::digits;
   switch (op) {
     case NEURON_ALU_ADD:
       return a + b;
@@ -66,11 +88,11 @@ uint32_t compute(unsigned op, bool is_unsigned, uint32_t a, uint32_t b) {
     case NEURON_ALU_NOT:
       return ~a;
     case NEURON_ALU_SHL:
-      return b < 32 ? a << b : 0;
+      return b < kWidth ? a << b : 0;
     case NEURON_ALU_SHR_LOGICAL:
-      return b < 32 ? a >> b : 0;
+      return b < kWidth ? a >> b : 0;
     case NEURON_ALU_SHR_ARITH:
-      return static_cast<uint32_t>(static_cast<int32_t>(a) >> std::min(b, 31u));
+      return static_cast<T>(static_cast<SignedOf<T>>(a) >> std::min<T>(b, kWidth - 1));
     default:
       return 0;
   }
@@ -78,26 +100,7 @@ uint32_t compute(unsigned op, bool is_unsigned, uint32_t a, uint32_t b) {
 
 }  // namespace
 
-bool integer_alu_covers(unsigned op) {
-  switch (op) {
-    case NEURON_ALU_ADD:
-    case NEURON_ALU_SUB:
-    case NEURON_ALU_MUL:
-    case NEURON_ALU_MAX:
-    case NEURON_ALU_MIN:
-    case NEURON_ALU_ABS_MAX:
-    case NEURON_ALU_ABS_MIN:
-    case NEURON_ALU_EQ:
-    case NEURON_ALU_NE:
-    case NEURON_ALU_GT:
-    case NEURON_ALU_GE:
-    case NEURON_ALU_LT:
-    case NEURON_ALU_LE:
-      return true;
-    default:
-      return false;
-  }
-}
+bool integer_alu_covers(unsigned op) { return isa::is_integer_alu(op) || op == NEURON_ALU_MOD; }
 
 void integer_alu(unsigned op, bool is_signed, const std::byte* a, const std::byte* b,
                  std::byte* out, size_t n) {
@@ -106,9 +109,14 @@ void integer_alu(unsigned op, bool is_signed, const std::byte* a, const std::byt
     uint32_t y;
     std::memcpy(&x, a + 4 * i, 4);
     std::memcpy(&y, b + 4 * i, 4);
-    const uint32_t result = compute(op, !is_signed, x, y);
+    const uint32_t result =
+        op == NEURON_ALU_MOD ? floored_mod(!is_signed, x, y) : compute(op, !is_signed, x, y);
     std::memcpy(out + 4 * i, &result, 4);
   }
+}
+
+uint64_t integer_alu64(unsigned op, bool is_signed, uint64_t a, uint64_t b) {
+  return compute(op, !is_signed, a, b);
 }
 
 bool register_alu(unsigned op, bool is_unsigned, uint32_t a, uint32_t b, uint32_t& result) {

@@ -6,6 +6,7 @@
 
 #include "driver/base/abandonment.h"
 #include "driver/emulator/neuroncore/engines/block_loop.h"
+#include "driver/emulator/neuroncore/engines/gpsimd_integer64.h"
 #include "driver/emulator/neuroncore/engines/integer_alu.h"
 #include "driver/emulator/neuroncore/engines/row_access.h"
 #include "driver/emulator/neuroncore/engines/vector_families.h"
@@ -356,7 +357,7 @@ void scalar_step(UnitContext& context, unsigned op, const isa::Scalar& scalar, b
 }
 
 Fault execute_vector(UnitContext& context, const isa::Instruction& i) {
-  const Fault fault = dispatch(context, i);
+  const Fault fault = works_on_integers64(i) ? execute_integer64(context, i) : dispatch(context, i);
   if (!fault && i.dst.present()) clear_pe_marks(context, i.dst);
   return fault;
 }

@@ -13,7 +13,7 @@ Fault exponential(UnitContext& context, const isa::Instruction& i) {
   const OperandView source(context.memory, i.src0);
   const OperandView dst(context.memory, i.dst);
   const bool sums =
-      prepare_accumulator(context, i.dst, op.reduce_command, NEURON_ALU_ADD, isa::Scalar());
+      prepare_accumulator(context, i.dst, op.reduce_command, NEURON_ALU_ADD, i.scalar1);
   float* lanes = context.accumulator.data() + i.dst.start;
   Scratch& s = context.scratch;
   for_blocks(

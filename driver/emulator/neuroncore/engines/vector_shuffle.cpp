@@ -10,12 +10,12 @@
 namespace neuron::core {
 namespace {
 
-constexpr unsigned kRows = NEURON_SHUFFLE_ROWS;
+constexpr unsigned kShuffled = NEURON_SHUFFLE_ROWS;
 
 // The operand with all rows of the quadrants that it touches: a shuffle also reads rows beyond the
 // instruction's partition count.
 isa::Operand whole_quadrants(isa::Operand operand) {
-  operand.parts = static_cast<uint8_t>((operand.parts + kRows - 1) / kRows * kRows);
+  operand.parts = static_cast<uint8_t>((operand.parts + kShuffled - 1) / kShuffled * kShuffled);
   return operand;
 }
 
@@ -23,7 +23,7 @@ isa::Operand whole_quadrants(isa::Operand operand) {
 
 Fault stream_shuffle(UnitContext& context, const isa::Instruction& i) {
   for (const uint8_t row : i.shuffle) {
-    if (row >= kRows && row != NEURON_SHUFFLE_KEEP) {
+    if (row >= kShuffled && row != NEURON_SHUFFLE_KEEP) {
       return make_fault(NEURON_FAULT_ILLEGAL_FIELD, 0, row, NEURON_SHUFFLE_MASK);
     }
   }
@@ -32,14 +32,14 @@ Fault stream_shuffle(UnitContext& context, const isa::Instruction& i) {
   const OperandView all_dst(context.memory, whole_quadrants(i.dst));
   const size_t bytes = dst.element_bytes();
   const size_t piece =
-      all_dst.clobbers(source) ? 1 : std::min<uint64_t>(dst.elements(), kPiece / kRows);
+      all_dst.clobbers(source) ? 1 : std::min<uint64_t>(dst.elements(), kPiece / kShuffled);
   std::byte* rows = bytes_of(context.scratch.a.data());
-  for (unsigned quadrant = 0; quadrant < dst.partitions(); quadrant += kRows) {
-    const unsigned used = std::min(kRows, dst.partitions() - quadrant);
+  for (unsigned quadrant = 0; quadrant < dst.partitions(); quadrant += kShuffled) {
+    const unsigned used = std::min(kShuffled, dst.partitions() - quadrant);
     for (uint64_t first = 0; first < dst.elements(); first += piece) {
       const size_t count = std::min<uint64_t>(piece, dst.elements() - first);
       // All rows are read before one is written.
-      load_raw_block(source, {quadrant, kRows, first, count}, rows);
+      load_raw_block(source, {quadrant, kShuffled, first, count}, rows);
       for (unsigned r = 0; r < used; ++r) {
         if (i.shuffle[r] == NEURON_SHUFFLE_KEEP) continue;
         dst.store_raw(quadrant + r, first, count, rows + i.shuffle[r] * count * bytes);
@@ -57,10 +57,10 @@ Fault transpose32(UnitContext& context, const isa::Instruction& i) {
   const uint64_t n = source.elements();
   std::byte* block = bytes_of(context.scratch.a.data());
   std::byte* turned = bytes_of(context.scratch.b.data());
-  for (unsigned quadrant = 0; quadrant < parts; quadrant += kRows) {
-    const unsigned rows = std::min(kRows, parts - quadrant);
-    for (uint64_t first = 0; first < n; first += kRows) {
-      const auto columns = static_cast<unsigned>(std::min<uint64_t>(kRows, n - first));
+  for (unsigned quadrant = 0; quadrant < parts; quadrant += kShuffled) {
+    const unsigned rows = std::min(kShuffled, parts - quadrant);
+    for (uint64_t first = 0; first < n; first += kShuffled) {
+      const auto columns = static_cast<unsigned>(std::min<uint64_t>(kShuffled, n - first));
       if (quadrant + columns > dst.partitions() || first + rows > dst.elements()) {
         return make_fault(NEURON_FAULT_OPERAND_SHAPE, 0, dst.partitions(), NEURON_INST_DST + 3);
       }

@@ -161,9 +161,12 @@ unsigned DmaActors::choose(unsigned engine, const Actor& actor, ModelTime now,
   const bool classes = has_classes_ && !std::has_single_bit(actor.active);
   unsigned chosen = kNoQueue;
   unsigned lowest = NEURON_DMA_CLASSES;
-  for (unsigned step = 1; step <= NEURON_DMA_QUEUES && lowest != 0; ++step) {
-    const unsigned queue = (actor.queue + step) % NEURON_DMA_QUEUES;
-    if ((actor.active >> queue & 1) == 0) continue;
+  // The lowest bit is the queue behind the last one.
+  static_assert(NEURON_DMA_QUEUES == 16);
+  const unsigned first = actor.queue + 1u;
+  uint16_t left = std::rotr(static_cast<uint16_t>(actor.active), static_cast<int>(first % 16));
+  for (; left != 0 && lowest != 0; left &= static_cast<uint16_t>(left - 1)) {
+    const unsigned queue = (first + static_cast<unsigned>(std::countr_zero(left))) % 16;
     if (actor.ready[queue] > now) {
       next = std::min(next, actor.ready[queue]);
       continue;

@@ -88,11 +88,11 @@ void StrictObserver::packet(unsigned index, unsigned queue, uint32_t ahead,
     if (!begun) state_.strict->begin_packet(static_cast<unsigned>(serving_), ahead);
     begun = true;
   };
-  const auto tell = [&](const chip::Descriptor& descriptor, uint64_t left, bool write) {
+  const bool shares = state_.strict->shares();
+  const auto tell = [&](const chip::Descriptor& descriptor, uint64_t bytes, bool write) {
     const uint64_t offset = descriptor.address - state_.window;
-    const uint64_t bytes = std::min<uint64_t>(descriptor.bytes(), left);
     if (offset >= NEURON_CORE_PSUM + NEURON_CORE_PSUM_SIZE) {
-      if (!state_.strict->shares()) return bytes;
+      if (!shares) return;
       // Queue 15 is that of CC cores, whose program's order is not known.
       if (queue != kCollectiveQueue && state_.bus.layout().is_hbm(descriptor.address)) {
         begin();
@@ -102,24 +102,27 @@ void StrictObserver::packet(unsigned index, unsigned queue, uint32_t ahead,
         const unsigned actor = clocks().queue(static_cast<unsigned>(serving_)).actor;
         state_.strict->tell(*cell, NEURON_ENGINE_DMA, actor, clocks().tell(actor));
       }
-      return bytes;
+      return;
     }
     const Place place = place_of(offset);
-    if (!fits(state_.memory, place, bytes)) return bytes;
+    if (!fits(state_.memory, place, bytes)) return;
     begin();
     state_.strict->transfer(place.space, place.partition, place.offset, bytes, write);
-    return bytes;
+  };
+  const auto tell_results = [&](bool write) {
+    uint64_t left = packet.result_bytes();
+    for (uint32_t n = 0; n < packet.s2m_count; ++n) {
+      const uint64_t bytes = std::min<uint64_t>(packet.s2m[n].bytes(), left);
+      tell(packet.s2m[n], bytes, write);
+      left -= bytes;
+    }
   };
   for (uint32_t n = 0; n < packet.m2s_count; ++n) {
     if ((packet.m2s[n].control & NEURON_DESC_META) != 0) continue;
     tell(packet.m2s[n], packet.m2s[n].bytes(), false);
   }
-  const bool reads = packet.computes && packet.compute.accumulate;
-  for (const bool write : {false, true}) {
-    if (!write && !reads) continue;
-    uint64_t left = packet.result_bytes();
-    for (uint32_t n = 0; n < packet.s2m_count; ++n) left -= tell(packet.s2m[n], left, write);
-  }
+  if (packet.computes && packet.compute.accumulate) tell_results(false);
+  tell_results(true);
   // A packet that touches no memory of the core (a semaphore write) still comes behind its
   // doorbell.
   if (!begun) state_.strict->pass_packet(static_cast<unsigned>(serving_), ahead);

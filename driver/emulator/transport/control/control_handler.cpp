@@ -15,8 +15,6 @@
 namespace neuron::transport {
 namespace {
 
-constexpr const char* kVersion = "0.1.0";
-
 int reset(service::Instance& instance, const control::ResetCommand& command) {
   uint32_t map = 0;
   for (const uint32_t core : command.cores()) {
@@ -54,11 +52,11 @@ std::string ControlHandler::answer(std::string_view packet) {
   } else {
     answer(request, response);
   }
-  response.set_version(kVersion);
+  response.set_version(NEURON_PROJECT_VERSION);
   std::string bytes = response.SerializeAsString();
   if (bytes.size() <= kMostControlBytes) return bytes;
   response.Clear();
-  response.set_version(kVersion);
+  response.set_version(NEURON_PROJECT_VERSION);
   response.set_error(EMSGSIZE);
   response.set_message("the answer has " + std::to_string(bytes.size()) + " bytes, at most " +
                        std::to_string(kMostControlBytes) + " fit a packet; clear some faults");
@@ -96,7 +94,7 @@ void ControlHandler::answer(const control::Request& request, control::Response& 
       error = service::fail(-EINVAL,
                             "the request holds no command that this daemon (%s) knows; use the "
                             "neuron-emulatorctl of its version",
-                            kVersion);
+                            NEURON_PROJECT_VERSION);
       break;
   }
   if (error == 0) return;
@@ -106,7 +104,7 @@ void ControlHandler::answer(const control::Request& request, control::Response& 
 
 void ControlHandler::fill(control::Status& status) {
   status.set_profile(instance_.profile().name);
-  status.set_version(kVersion);
+  status.set_version(NEURON_PROJECT_VERSION);
   status.set_pid(static_cast<uint32_t>(::getpid()));
   status.set_started(started_);
   status.set_socket(socket_path_);

@@ -31,14 +31,14 @@ constexpr size_t kAlwaysFits = 1024;
 constexpr auto kPatience = std::chrono::seconds(10);     // with a client that says nothing
 constexpr auto kPause = std::chrono::milliseconds(100);  // when no descriptor is left
 
-class Server final : public ControlServer {
+class ListeningServer final : public ControlServer {
  public:
-  Server(int listener, std::function<std::string(std::string_view)> answer)
+  ListeningServer(int listener, std::function<std::string(std::string_view)> answer)
       : answer_(std::move(answer)), listener_(io_, listener), pause_(io_) {
     accept();
     thread_ = std::thread([this] { run(); });
   }
-  ~Server() override {
+  ~ListeningServer() override {
     io_.stop();
     thread_.join();
   }
@@ -184,7 +184,7 @@ std::unique_ptr<ControlServer> ControlServer::start(
   try {
     // The loop asks for readiness before it accepts; a client may be gone again by then.
     (void)::fcntl(listener, F_SETFL, ::fcntl(listener, F_GETFL) | O_NONBLOCK);
-    return std::make_unique<Server>(listener, std::move(answer));
+    return std::make_unique<ListeningServer>(listener, std::move(answer));
   } catch (const std::exception& failure) {
     error = std::string("the control channel cannot be started: ") + failure.what();
     return nullptr;

@@ -10,7 +10,7 @@ namespace neuron::transport {
 namespace {
 
 // How often a call that waits looks whether its client still lives.
-constexpr std::chrono::milliseconds kLook{20};
+constexpr std::chrono::milliseconds kBudgetLook{20};
 
 }  // namespace
 
@@ -51,7 +51,7 @@ bool CallBudget::take(const service::Client& client, uint64_t bytes,
       admit();  // it may have been the next
       return false;
     }
-    self.changed.wait_for(lock, kLook, [&] { return self.admitted; });
+    self.changed.wait_for(lock, kBudgetLook, [&] { return self.admitted; });
     if (!self.admitted && waiting_.front() == &self) admit();
   }
   return true;

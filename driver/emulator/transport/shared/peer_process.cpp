@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cinttypes>
-#include <cstdio>
 #include <cstring>
+
+#include "driver/base/process_status.h"
 
 // Of Linux 6.5, which the headers of the host may not know.
 #ifndef SO_PEERPIDFD
@@ -27,19 +27,6 @@ constexpr uint64_t kUnseen = ~uint64_t{0};
 bool is_ready(int descriptor, short events) {
   pollfd polled = {descriptor, events, 0};
   return ::poll(&polled, 1, 0) > 0;
-}
-
-// Clock ticks between the start of the host and that of the process; 0 if /proc does not tell.
-uint64_t start_time(int32_t pid) {
-  char text[1024] = "";
-  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
-  const base::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file || ::read(file.get(), text, sizeof(text) - 1) <= 0) return 0;
-  // Behind the name, which may hold anything, field 3 follows; field 22 is wanted.
-  const char* at = std::strrchr(text, ')');
-  for (int field = 2; at != nullptr && field < 22; ++field) at = std::strchr(at + 1, ' ');
-  uint64_t ticks = 0;
-  return at != nullptr && std::sscanf(at, " %" SCNu64, &ticks) == 1 ? ticks : 0;
 }
 
 // 0 or an errno value; none at all where the host has no descriptors of processes.
@@ -74,7 +61,8 @@ std::optional<PeerProcess> PeerProcess::of(int socket, std::string& why, bool as
     why = "pid " + std::to_string(peer.pid) + " cannot be watched: " + std::strerror(error);
     return std::nullopt;
   }
-  const uint64_t started = start_time(peer.pid);
+  const uint64_t started =
+      base::process_status(peer.pid).value_or(base::ProcessStatus{}).start_ticks;
   // What was read belongs to the process that is open, if that has not ended meanwhile.
   if (found.process ? is_ready(found.process.get(), POLLIN) : started == 0) return std::nullopt;
   // A process that was opened by its number may have it since a moment ago. Then the one that has

@@ -23,11 +23,11 @@ using Clock = std::chrono::steady_clock;
 using service::fail;
 
 // How long a client may leave its messages unread.
-constexpr int kPatienceMs = 10'000;
+constexpr int kReplyPatienceMs = 10'000;
 // Bytes of a call that nobody counts: about those of its message.
 constexpr uint64_t kUncounted = 64u << 10;
 // How often a wait looks whether the client still lives.
-constexpr std::chrono::milliseconds kLook{20};
+constexpr std::chrono::milliseconds kCallLook{20};
 
 class PacketData final : public wire::DataSource {
  public:
@@ -106,11 +106,11 @@ int send_answer(int socket, uint32_t id, int result, std::span<const std::byte> 
         joined.insert(joined.end(), begin, begin + part.size);
       }
       parts.push_back({joined.data(), joined.size()});
-      return base::send_packet(socket, parts, {}, kPatienceMs);
+      return base::send_packet(socket, parts, {}, kReplyPatienceMs);
     }
     for (const wire::Bytes& part : data) parts.push_back({part.address, part.size});
   }
-  return base::send_packet(socket, parts, {}, kPatienceMs);
+  return base::send_packet(socket, parts, {}, kReplyPatienceMs);
 }
 
 int carry_out_ioctl(service::Session& session, int socket, Call& call, CallBudget& budget,
@@ -184,7 +184,7 @@ int carry_out_wait(service::Session& session, const wire::WaitRequest& wait,
   }
   const std::byte* word = memory->data + (wait.word_address - memory->address);
   for (;;) {  // bounded: by the deadline of the request
-    const uint64_t look = static_cast<uint64_t>((Clock::now() + kLook).time_since_epoch() /
+    const uint64_t look = static_cast<uint64_t>((Clock::now() + kCallLook).time_since_epoch() /
                                                 std::chrono::nanoseconds(1));
     const int result = session.wait(wait.core, reinterpret_cast<const uint32_t*>(word), wait.old,
                                     std::min(wait.deadline_ns, look));
@@ -273,7 +273,7 @@ int carry_out_question(service::Instance& instance, int socket, const Request& r
     reply.numbers[0] = next;
     reply.data_bytes = answer.size();
     const iovec parts[] = {{&reply, sizeof(reply)}, {answer.data(), answer.size()}};
-    return base::send_packet(socket, parts, {}, kPatienceMs);
+    return base::send_packet(socket, parts, {}, kReplyPatienceMs);
   } catch (const std::bad_alloc&) {
     service::fail(-ENOMEM, "the daemon is out of memory");
     return send_reply(socket, request.id, -ENOMEM);
@@ -291,7 +291,7 @@ int send_reply(int socket, uint32_t id, int result, uint64_t first, uint64_t sec
   const iovec parts[] = {{&reply, sizeof(reply)}, {const_cast<char*>(sentence), length}};
   return base::send_packet(socket, parts,
                            file < 0 ? std::span<const int>() : std::span<const int>(&file, 1),
-                           kPatienceMs);
+                           kReplyPatienceMs);
 }
 
 int carry_out(service::Session& session, int socket, Call& call, CallBudget& budget,

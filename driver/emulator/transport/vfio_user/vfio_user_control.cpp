@@ -16,7 +16,6 @@
 namespace neuron::transport {
 namespace {
 
-constexpr const char* kVersion = "0.1.0";
 constexpr unsigned kEngineLabels = 8;
 // Of one answer about writes. The socket of a user takes packets of some 200 KiB.
 constexpr size_t kMostWritesBytes = size_t{128} << 10;
@@ -86,11 +85,11 @@ std::string VfioUserControl::answer(std::string_view packet) {
   }
   response.set_error(error);
   response.set_message(why);
-  response.set_version(kVersion);
+  response.set_version(NEURON_PROJECT_VERSION);
   std::string bytes = response.SerializeAsString();
   if (bytes.size() <= kMostControlBytes) return bytes;
   response.Clear();
-  response.set_version(kVersion);
+  response.set_version(NEURON_PROJECT_VERSION);
   response.set_error(EMSGSIZE);
   response.set_message("the answer has " + std::to_string(bytes.size()) +
                        " bytes, which no packet holds; clear some faults");
@@ -138,7 +137,7 @@ int VfioUserControl::act(const control::Request& request, control::Response& res
     case control::Request::COMMAND_NOT_SET:
       break;
   }
-  why = std::string("the request holds no command that this daemon (") + kVersion +
+  why = std::string("the request holds no command that this daemon (") + NEURON_PROJECT_VERSION +
         ") knows; use the neuron-emulatorctl of its version";
   return EINVAL;
 }
@@ -189,7 +188,7 @@ int VfioUserControl::reset(unsigned function, uint32_t core_map, std::string& wh
 
 void VfioUserControl::fill(control::Status& status) {
   status.set_profile(profile_);
-  status.set_version(kVersion);
+  status.set_version(NEURON_PROJECT_VERSION);
   status.set_pid(static_cast<uint32_t>(getpid()));
   status.set_started(started_);
   status.set_socket(socket_);

@@ -55,7 +55,7 @@ class Job {
   Job(uint32_t size, uint32_t timeout_ms, const Work& work, uint32_t flags = 0,
       const Before& before = nullptr) {
     EXPECT_EQ(pipe2(pipe_, O_CLOEXEC | O_DIRECT), 0);
-    const std::string root = free_address();
+    const std::string& root = root_;
     for (uint32_t rank = 0; rank < size; ++rank) {
       children_.push_back(test::Child::forked([&] {
         if (before) before(rank);
@@ -103,8 +103,11 @@ class Job {
            read(pipe_[0], &said, sizeof(said)) == static_cast<ssize_t>(sizeof(said));
   }
   pid_t child(uint32_t rank) const { return children_[rank].pid(); }
+  // Where rank 0 collects the ranks.
+  const std::string& root() const { return root_; }
 
  private:
+  const std::string root_ = free_address();
   int pipe_[2] = {-1, -1};
   std::vector<test::Child> children_;
 };

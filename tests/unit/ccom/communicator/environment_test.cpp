@@ -39,7 +39,7 @@ TEST(Environment, NamesTheVariableThatIsWrong) {
        {std::pair{"CCOM_MEMORY", "3X"}, std::pair{"CCOM_MEMORY", "99999999T"},
         std::pair{"CCOM_MEMORY", "-1"}, std::pair{"CCOM_TIMEOUT_MS", "1s"},
         std::pair{"CCOM_TIMEOUT_MS", "0"}, std::pair{"CCOM_ORDER", "random"},
-        std::pair{"CCOM_SHARED_MEMORY", "2"}}) {
+        std::pair{"CCOM_SHARED_MEMORY", "2"}, std::pair{"CCOM_REQUIRE_SECRET", "yes"}}) {
     const Variable variable(name, value);
     const auto settings = read_settings(nullptr);
     ASSERT_FALSE(settings) << name << "=" << value;

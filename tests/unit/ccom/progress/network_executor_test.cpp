@@ -54,8 +54,8 @@ namespace {
 // Of a collective that cannot end: enough for the others to answer on a busy machine.
 constexpr milliseconds kShort{500};
 
-Request request_of(ccom_operation_t operation, ccom_algorithm_t algorithm, uint64_t count,
-                   uint32_t ranks) {
+Request network_request(ccom_operation_t operation, ccom_algorithm_t algorithm, uint64_t count,
+                        uint32_t ranks) {
   Request request;
   request.operation = operation;
   request.type = CCOM_INT32;
@@ -77,8 +77,8 @@ Request request_of(ccom_operation_t operation, ccom_algorithm_t algorithm, uint6
 
 // Every operation with every algorithm that can do it, one after the other on one job; ranks may be
 // some collectives ahead of one another.
-void run_everything(uint32_t ranks, const std::string& provider,
-                    const std::vector<uint64_t>& counts, uint32_t ranks_per_host = 1) {
+void run_everything_over_network(uint32_t ranks, const std::string& provider,
+                                 const std::vector<uint64_t>& counts, uint32_t ranks_per_host = 1) {
   NetworkJob job(ranks, provider, ranks_per_host);
   for (const Error& error : job.errors) {
     ASSERT_EQ(error.sentence, "");
@@ -88,8 +88,8 @@ void run_everything(uint32_t ranks, const std::string& provider,
     const auto operation = static_cast<ccom_operation_t>(kind);
     for (const uint64_t count : counts) {
       for (const auto algorithm :
-           job.planner.candidates(request_of(operation, CCOM_ALGORITHM_AUTO, count, ranks))) {
-        plans.push_back(job.plan(request_of(operation, algorithm, count, ranks)));
+           job.planner.candidates(network_request(operation, CCOM_ALGORITHM_AUTO, count, ranks))) {
+        plans.push_back(job.plan(network_request(operation, algorithm, count, ranks)));
         ASSERT_NE(plans.back(), nullptr);
       }
     }
@@ -113,24 +113,28 @@ void run_everything(uint32_t ranks, const std::string& provider,
 }
 
 TEST(NetworkExecutor, DoesEveryOperationOfTwoRanksOverTcp) {
-  run_everything(2, "tcp", {0, 1, 5000, 70000});
+  run_everything_over_network(2, "tcp", {0, 1, 5000, 70000});
 }
 
-TEST(NetworkExecutor, DoesEveryOperationOfFiveRanksOverTcp) { run_everything(5, "tcp", {1, 9000}); }
+TEST(NetworkExecutor, DoesEveryOperationOfFiveRanksOverTcp) {
+  run_everything_over_network(5, "tcp", {1, 9000});
+}
 
-TEST(NetworkExecutor, DoesEveryOperationOverTheProviderNet) { run_everything(3, "net", {1, 9000}); }
+TEST(NetworkExecutor, DoesEveryOperationOverTheProviderNet) {
+  run_everything_over_network(3, "net", {1, 9000});
+}
 
 TEST(NetworkExecutor, DoesEveryOperationWithTheMannersOfEfa) {
-  run_everything(3, "rough+tcp", {1, 9000});
+  run_everything_over_network(3, "rough+tcp", {1, 9000});
 }
 
 TEST(NetworkExecutor, MixesSharedMemoryWithinHostsAndTheNetworkBetweenThem) {
-  run_everything(4, "tcp", {1, 9000}, 2);
+  run_everything_over_network(4, "tcp", {1, 9000}, 2);
 }
 
 TEST(NetworkExecutor, WritesBothResultsOfADuplicate) {
   NetworkJob job(4, "tcp", 2);
-  const Request request = request_of(CCOM_ALL_GATHER, CCOM_RECURSIVE, 3000, 4);
+  const Request request = network_request(CCOM_ALL_GATHER, CCOM_RECURSIVE, 3000, 4);
   Plan plan = *job.plan(request);
   auto schedule = std::make_shared<WrittenSchedule>(*plan.schedule);
   ASSERT_GE(send_duplicates(*schedule), 4u);
@@ -145,12 +149,12 @@ TEST(NetworkExecutor, WritesBothResultsOfADuplicate) {
   });
 }
 
-TEST(NetworkExecutor, DoesNothingForAGroupOfOne) { run_everything(1, "tcp", {0, 10}); }
+TEST(NetworkExecutor, DoesNothingForAGroupOfOne) { run_everything_over_network(1, "tcp", {0, 10}); }
 
 TEST(NetworkExecutor, RunsCollectivesOfAllStreamsAtTheSameTimeWithoutTheCaller) {
   constexpr uint32_t kRanks = 3;
   NetworkJob job(kRanks, "tcp");
-  const Request request = request_of(CCOM_ALL_REDUCE, CCOM_RING, 20000, kRanks);
+  const Request request = network_request(CCOM_ALL_REDUCE, CCOM_RING, 20000, kRanks);
   const auto plan = job.plan(request);
   job.on_all([&](Rank rank) {
     std::vector<std::unique_ptr<Buffers>> buffers;
@@ -175,7 +179,7 @@ TEST(NetworkExecutor, RunsCollectivesOfAllStreamsAtTheSameTimeWithoutTheCaller) 
 
 TEST(NetworkExecutor, LetsTheProxyFinishWhatTheCallerDoesNotLookAt) {
   NetworkJob job(2, "tcp");
-  const Request request = request_of(CCOM_ALL_REDUCE, CCOM_RING, 100000, 2);
+  const Request request = network_request(CCOM_ALL_REDUCE, CCOM_RING, 100000, 2);
   const auto plan = job.plan(request);
   std::atomic<uint32_t> finished{0};
   job.on_all([&](Rank rank) {
@@ -207,7 +211,7 @@ TEST(NetworkExecutor, LetsTheProxyFinishWhatTheCallerDoesNotLookAt) {
 
 TEST(NetworkExecutor, ATimeoutOfACallGoesBeforeThatOfTheCommunicator) {
   NetworkJob job(2, "tcp", 1, milliseconds(20));
-  const Request request = request_of(CCOM_ALL_REDUCE, CCOM_RING, 1000, 2);
+  const Request request = network_request(CCOM_ALL_REDUCE, CCOM_RING, 1000, 2);
   for (uint64_t number = 0; number < 2; ++number) {
     const auto plan = job.plan(request);
     job.on_all([&](Rank rank) {
@@ -252,16 +256,27 @@ std::vector<Error> fail_with(NetworkJob& job, const std::function<Request(Rank)>
     // Absent ranks stay, and answer, as long as others wait for them.
     ++ended;
     while (ended < job.ranks()) {
-      std::this_thread::yield();
+      std::this_thread::sleep_for(milliseconds(1));  // the threads that answer need the processors
     }
   });
   return errors;
 }
 
+// Ranks have under a second to answer those that ask them at a deadline. On a host that gives them
+// no processor for so long they are told to be silent, which is right, and not what is tested.
+bool some_are_silent(const std::vector<Error>& errors) {
+  return std::any_of(errors.begin(), errors.end(), [](const Error& error) {
+    return error.sentence.find("does not answer") != std::string::npos;
+  });
+}
+
 TEST(NetworkExecutor, NamesTheMissingRankItsLastOperationAndTheConnectionAtTheDeadline) {
-  NetworkJob job(3, "tcp");
-  const auto errors = fail_with(
-      job, [](Rank) { return request_of(CCOM_ALL_REDUCE, CCOM_RING, 100, 3); }, kShort, {1});
+  std::vector<Error> errors;
+  for (int attempt = 0; attempt < 5 && (attempt == 0 || some_are_silent(errors)); ++attempt) {
+    NetworkJob job(3, "tcp");
+    errors = fail_with(
+        job, [](Rank) { return network_request(CCOM_ALL_REDUCE, CCOM_RING, 100, 3); }, kShort, {1});
+  }
   for (const Rank rank : {0u, 2u}) {
     EXPECT_EQ(errors[rank].status, CCOM_TIMEOUT);
     EXPECT_NE(errors[rank].sentence.find("all_reduce 7 of stream 0"), std::string::npos)
@@ -282,7 +297,7 @@ TEST(NetworkExecutor, ReportsBothCallsWhenRanksDisagreeAboutTheCount) {
       const auto errors = fail_with(
           job,
           [&](Rank rank) {
-            return request_of(CCOM_ALL_REDUCE, CCOM_RING, rank == 0 ? count : count + 2000, 2);
+            return network_request(CCOM_ALL_REDUCE, CCOM_RING, rank == 0 ? count : count + 2000, 2);
           },
           milliseconds(10000));
       for (Rank rank = 0; rank < 2; ++rank) {
@@ -302,8 +317,8 @@ TEST(NetworkExecutor, ReportsBothCallsWhenNothingArrives) {
   const auto errors = fail_with(
       job,
       [&](Rank rank) {
-        return rank == 0 ? request_of(CCOM_ALL_REDUCE, CCOM_RING, 10, 2)
-                         : request_of(CCOM_ALL_GATHER, CCOM_RING, 50000, 2);
+        return rank == 0 ? network_request(CCOM_ALL_REDUCE, CCOM_RING, 10, 2)
+                         : network_request(CCOM_ALL_GATHER, CCOM_RING, 50000, 2);
       },
       milliseconds(10000));
   for (Rank rank = 0; rank < 2; ++rank) {
@@ -319,7 +334,7 @@ TEST(NetworkExecutor, EndsWithTheReasonOfTheInterruptionAndStaysFailed) {
     std::this_thread::sleep_for(milliseconds(5));
     job.interrupted[0] = 1;
   });
-  const Request request = request_of(CCOM_ALL_REDUCE, CCOM_RING, 100000, 2);
+  const Request request = network_request(CCOM_ALL_REDUCE, CCOM_RING, 100000, 2);
   const auto plan = job.plan(request);
   Buffers buffers(request, 0, 2);
   const auto done = job.executors[0]->run(plan, buffers.operands(), signature_of(request, 0),
@@ -334,7 +349,7 @@ TEST(NetworkExecutor, EndsWithTheReasonOfTheInterruptionAndStaysFailed) {
 
 TEST(NetworkExecutor, EndsLongBeforeTheDeadlineWhenARankHasLeftThatNeverBeganIt) {
   NetworkJob job(2, "tcp");
-  const Request small = request_of(CCOM_ALL_REDUCE, CCOM_RING, 10, 2);
+  const Request small = network_request(CCOM_ALL_REDUCE, CCOM_RING, 10, 2);
   const auto plan = job.plan(small);
   job.on_all([&](Rank rank) {
     Buffers buffers(small, rank, 2);
@@ -356,7 +371,7 @@ TEST(NetworkExecutor, EndsLongBeforeTheDeadlineWhenARankHasLeftThatNeverBeganIt)
 
 // The last messages of a rank that leaves are still those of a collective.
 TEST(NetworkExecutor, ARankThatLeavesAfterItsPartIsNotMissed) {
-  const Request request = request_of(CCOM_ALL_GATHER, CCOM_MESH, 3000, 3);
+  const Request request = network_request(CCOM_ALL_GATHER, CCOM_MESH, 3000, 3);
   for (int turn = 0; turn < 3; ++turn) {
     NetworkJob job(3, "tcp");
     const auto plan = job.plan(request);
@@ -375,10 +390,11 @@ TEST(NetworkExecutor, ARankThatLeavesAfterItsPartIsNotMissed) {
 
 TEST(NetworkExecutor, SaysHowMuchMemoryThereIsNotAndGoesOn) {
   NetworkJob job(2, "tcp");
-  const Request request = request_of(CCOM_ALL_REDUCE, CCOM_RING, 10, 2);
+  const Request request = network_request(CCOM_ALL_REDUCE, CCOM_RING, 10, 2);
   const auto plan = job.plan(request);
   Buffers idle(request, 0, 2);
-  const Request gigantic = request_of(CCOM_ALL_REDUCE, CCOM_ONE_STEP_MESH, uint64_t{1} << 45, 2);
+  const Request gigantic =
+      network_request(CCOM_ALL_REDUCE, CCOM_ONE_STEP_MESH, uint64_t{1} << 45, 2);
   const auto refused = job.executors[0]->run(job.plan(gigantic), idle.operands(),
                                              signature_of(gigantic, 0), milliseconds(10000));
   ASSERT_FALSE(refused);
@@ -399,7 +415,7 @@ TEST(NetworkExecutor, EveryAllocationOfACollectiveMayFail) {
 #ifdef OPERATORS_OF_THE_SANITIZER
   GTEST_SKIP() << "allocations cannot be made to fail in a program with this thread sanitizer";
 #endif
-  const Request request = request_of(CCOM_ALL_REDUCE, CCOM_RING, 3000, 2);
+  const Request request = network_request(CCOM_ALL_REDUCE, CCOM_RING, 3000, 2);
   uint32_t failed = 0;
   bool went_through = false;
   for (int64_t allocation = 0; allocation < 60 && !went_through; allocation += 2) {

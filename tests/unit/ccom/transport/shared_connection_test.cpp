@@ -16,8 +16,8 @@
 namespace neuron::ccom {
 namespace {
 
-struct Pair {
-  explicit Pair(bool one_process = false) {
+struct ConnectedPair {
+  explicit ConnectedPair(bool one_process = false) {
     for (auto& arena : arenas) arena = *Arena::create(ArenaLayout::of(2).heap + 4096);
     for (Rank rank = 0; rank < 2; ++rank) {
       SharedEnd end{rank, 1 - rank, 2, arenas[rank].get(), arenas[1 - rank].get(), one_process};
@@ -29,7 +29,7 @@ struct Pair {
 };
 
 TEST(SharedConnection, HandsMessagesOutInTheArenaWhereTheyLie) {
-  Pair pair;
+  ConnectedPair pair;
   std::byte* data = pair.arenas[0]->data() + ArenaLayout::of(2).heap;
   data[5] = std::byte{42};
   Signature signature;
@@ -50,7 +50,7 @@ TEST(SharedConnection, HandsMessagesOutInTheArenaWhereTheyLie) {
 }
 
 TEST(SharedConnection, CopiesWhatThePeerCannotSee) {
-  Pair pair;
+  ConnectedPair pair;
   std::vector<std::byte> hidden(70000, std::byte{7});
   for (uint64_t n = 0; n < 1000; ++n) {
     const MessageId id{0, static_cast<uint16_t>(n % 3), 0, n};
@@ -63,7 +63,7 @@ TEST(SharedConnection, CopiesWhatThePeerCannotSee) {
 }
 
 TEST(SharedConnection, ARankThatFailedIsNotReadAnyMore) {
-  Pair pair(true);
+  ConnectedPair pair(true);
   std::vector<std::byte> data(100);
   const MessageId id{2, 0, 0, 0};
   ASSERT_EQ(pair.ends[0]->send(id, data.data(), data.size(), {}), Outcome::kDone);
@@ -75,7 +75,7 @@ TEST(SharedConnection, ARankThatFailedIsNotReadAnyMore) {
 }
 
 TEST(SharedConnection, ARankThatFailsWaitsForWhoReadsItsMemory) {
-  Pair pair(true);
+  ConnectedPair pair(true);
   std::vector<std::byte> data(100);
   const MessageId id{1, 0, 0, 0};
   ASSERT_EQ(pair.ends[0]->send(id, data.data(), data.size(), {}), Outcome::kDone);
@@ -93,7 +93,7 @@ TEST(SharedConnection, ARankThatFailsWaitsForWhoReadsItsMemory) {
 }
 
 TEST(SharedConnection, ARankThatFailsDoesNotWaitForWhatWasDeclined) {
-  Pair pair(true);
+  ConnectedPair pair(true);
   std::vector<std::byte> data(100);
   const MessageId id{1, 0, 0, 0};
   ASSERT_EQ(pair.ends[0]->send(id, data.data(), data.size(), {}), Outcome::kDone);
@@ -106,7 +106,7 @@ TEST(SharedConnection, ARankThatFailsDoesNotWaitForWhatWasDeclined) {
 }
 
 TEST(SharedConnection, ASenderOfManyMessagesWaitsForTheReceiver) {
-  Pair pair;
+  ConnectedPair pair;
   uint64_t number = 0;
   while (number < 10000 &&
          pair.ends[0]->send({0, 0, 0, number}, nullptr, 0, {}) == Outcome::kDone) {
@@ -124,7 +124,7 @@ TEST(SharedConnection, ASenderOfManyMessagesWaitsForTheReceiver) {
 }
 
 TEST(SharedConnection, RefusesADescriptorOutsideTheArena) {
-  Pair pair;
+  ConnectedPair pair;
   // As a process that writes nonsense into its ring.
   std::byte* ring =
       pair.arenas[0]->data() + ArenaLayout::of(2).connections + ArenaLayout::kConnectionBytes;

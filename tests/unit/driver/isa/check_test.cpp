@@ -132,7 +132,6 @@ TEST(InstructionCheck, FindsEachBrokenEncodingRule) {
       {"tile column", NEURON_OP_MATMUL, [](I& i) { i.pe.column = 2; }, op, 0, 0, 0x78},
       {"mode", NEURON_OP_MATMUL, [](I& i) { i.pe.mode = 2; }, op, 0, 0, 0x79},
       {"op", NEURON_OP_TENSOR_TENSOR, [](I& i) { i.vector.op0 = 31; }, field, 0, 0, 0x78},
-      {"div", NEURON_OP_TENSOR_TENSOR, [](I& i) { i.vector.op0 = NEURON_ALU_DIV; }, op, 0, 0, 0x78},
       {"pow", NEURON_OP_TENSOR_TENSOR, [](I& i) { i.vector.op0 = NEURON_ALU_POW; }, op, 0, 0, 0x78},
       {"mixed", NEURON_OP_TENSOR_SCALAR, [](I& i) { i.vector.op1 = NEURON_ALU_AND; }, op, 3, 0,
        0x78},

@@ -14,17 +14,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
-testing::Sample sample(uint16_t opcode) {
+testing::Sample instruction_of(uint16_t opcode) {
   for (const auto& s : testing::samples()) {
     if (s.instruction.opcode == opcode) return s;
   }
-  ADD_FAILURE() << "no sample of opcode " << opcode;
+  ADD_FAILURE() << "no instruction_of of opcode " << opcode;
   return {};
 }
 
 uint64_t cycles(
     uint16_t opcode, void (*change)(Instruction&) = [](Instruction&) {}) {
-  testing::Sample s = sample(opcode);
+  testing::Sample s = instruction_of(opcode);
   change(s.instruction);
   return cycles_of(s.instruction, s.engine);
 }
@@ -76,7 +76,7 @@ TEST(Cost, FollowsThePublishedFormulaOfEachInstruction) {
 }
 
 TEST(Cost, OfGeneratedDescriptorsIsThePublishedOneUntilTheirWritesTakeLonger) {
-  const auto s = sample(NEURON_OP_DMA_GENERATE);
+  const auto s = instruction_of(NEURON_OP_DMA_GENERATE);
   const Cost cost = cost_of(s.instruction, s.engine);
   EXPECT_EQ(cost.interval, 600'000U);
   EXPECT_FALSE(cost.datapath);
@@ -84,13 +84,13 @@ TEST(Cost, OfGeneratedDescriptorsIsThePublishedOneUntilTheirWritesTakeLonger) {
   strided.instruction.generate.to_dims[0].step = 4;
   EXPECT_EQ(cost_of(strided.instruction, s.engine).interval,
             2 * 128 * 512 * timing_of(2).posted_write);
-  const auto gather = sample(NEURON_OP_DMA_GATHER);
+  const auto gather = instruction_of(NEURON_OP_DMA_GATHER);
   EXPECT_EQ(cost_of(gather.instruction, gather.engine).interval, 600'000U);
 }
 
 TEST(Cost, OfGeneration3FollowsItsClocksAndPerformanceModes) {
   const auto v3 = [](uint16_t opcode, unsigned engine, void (*change)(Instruction&)) {
-    testing::Sample s = sample(opcode);
+    testing::Sample s = instruction_of(opcode);
     change(s.instruction);
     return cycles_of(s.instruction, engine, 3);
   };
@@ -112,7 +112,7 @@ TEST(Cost, OfGeneration3FollowsItsClocksAndPerformanceModes) {
   };
   EXPECT_EQ(v3(NEURON_OP_TENSOR_COPY, NEURON_ENGINE_DVE, narrow), 256U);
   EXPECT_EQ(v3(NEURON_OP_TENSOR_COPY, NEURON_ENGINE_ACTIVATION, narrow), 1024U);
-  testing::Sample wide = sample(NEURON_OP_TENSOR_COPY);
+  testing::Sample wide = instruction_of(NEURON_OP_TENSOR_COPY);
   narrow(wide.instruction);
   wide.instruction.dst.dtype = NEURON_DTYPE_F32;
   EXPECT_EQ(cycles_of(wide.instruction, NEURON_ENGINE_DVE, 3), 1024U);
@@ -123,7 +123,7 @@ TEST(Cost, OfGeneration3FollowsItsClocksAndPerformanceModes) {
 }
 
 TEST(Cost, TellsThePerformanceModeOfVectorAndActivationAndOfNoOther) {
-  Instruction copy = sample(NEURON_OP_TENSOR_COPY).instruction;
+  Instruction copy = instruction_of(NEURON_OP_TENSOR_COPY).instruction;
   copy.dst = testing::sbuf(0, 1024, NEURON_DTYPE_BF16);
   copy.src0 = testing::sbuf(0x1000, 1024, NEURON_DTYPE_BF16);
   EXPECT_EQ(performance_mode(copy, NEURON_ENGINE_DVE, 2), 1U);
@@ -142,29 +142,31 @@ TEST(Cost, TellsThePerformanceModeOfVectorAndActivationAndOfNoOther) {
 }
 
 TEST(Cost, OfDoubleRowAndMxIsThatOfAnOrdinaryProductOfAsManyColumns) {
-  testing::Sample s = sample(NEURON_OP_MATMUL);
+  testing::Sample s = instruction_of(NEURON_OP_MATMUL);
   s.instruction.src0 = testing::tile(NEURON_SPACE_SBUF, 0, 128, 0, NEURON_DTYPE_F8E4, {512, 2});
   s.instruction.pe.mode = NEURON_PE_DOUBLE_ROW;
   EXPECT_EQ(cycles_of(s.instruction, NEURON_ENGINE_PE, 3), 512U);  // 512 x 128 x 256 products
-  testing::Sample w = sample(NEURON_OP_LDWEIGHTS);
+  testing::Sample w = instruction_of(NEURON_OP_LDWEIGHTS);
   w.instruction.src0 = testing::tile(NEURON_SPACE_SBUF, 0, 128, 0, NEURON_DTYPE_F8E4, {128, 2});
   w.instruction.pe.mode = NEURON_PE_DOUBLE_ROW;
   EXPECT_EQ(cycles_of(w.instruction, NEURON_ENGINE_PE, 3), 32U);
-  EXPECT_EQ(cycles_of(sample(NEURON_OP_MATMUL_MX).instruction, NEURON_ENGINE_PE, 4), 512U);
-  EXPECT_EQ(cycles_of(sample(NEURON_OP_LDWEIGHTS_MX).instruction, NEURON_ENGINE_PE, 4), 32U);
+  EXPECT_EQ(cycles_of(instruction_of(NEURON_OP_MATMUL_MX).instruction, NEURON_ENGINE_PE, 4), 512U);
+  EXPECT_EQ(cycles_of(instruction_of(NEURON_OP_LDWEIGHTS_MX).instruction, NEURON_ENGINE_PE, 4),
+            32U);
   // Published rates: 158 TFLOPS of f8 on generation 3, 315 of MX on generation 4, within 0.5 %.
   const auto teraflops = [](const Instruction& i, unsigned generation, double rows) {
     const double ps = static_cast<double>(cost_of(i, NEURON_ENGINE_PE, generation).interval);
     return 2.0 * rows * 128 * 512 / ps;
   };
   EXPECT_NEAR(teraflops(s.instruction, 3, 256), 158, 0.005 * 158);
-  EXPECT_NEAR(teraflops(sample(NEURON_OP_MATMUL_MX).instruction, 4, 512), 315, 0.005 * 315);
+  EXPECT_NEAR(teraflops(instruction_of(NEURON_OP_MATMUL_MX).instruction, 4, 512), 315, 0.005 * 315);
 }
 
 TEST(Cost, OfSparseProductsIsThatOfAnOrdinaryOneOfAsManyColumns) {
-  const testing::Sample s = sample(NEURON_OP_MATMUL_SPARSE);
+  const testing::Sample s = instruction_of(NEURON_OP_MATMUL_SPARSE);
   EXPECT_EQ(cycles_of(s.instruction, NEURON_ENGINE_PE, 3), 512U);
-  EXPECT_EQ(cycles_of(sample(NEURON_OP_LDWEIGHTS_SPARSE).instruction, NEURON_ENGINE_PE, 3), 32U);
+  EXPECT_EQ(cycles_of(instruction_of(NEURON_OP_LDWEIGHTS_SPARSE).instruction, NEURON_ENGINE_PE, 3),
+            32U);
   // Published: 316 TFLOPS of the dense shape at 4 dense rows for each compressed one.
   const double ps = static_cast<double>(cost_of(s.instruction, NEURON_ENGINE_PE, 3).interval);
   EXPECT_NEAR(2.0 * 512 * 128 * 512 / ps, 316, 0.01 * 316);
@@ -172,7 +174,7 @@ TEST(Cost, OfSparseProductsIsThatOfAnOrdinaryOneOfAsManyColumns) {
 
 TEST(Cost, OfWhatGenerations3And4AddFollowsThePublishedRates) {
   const auto of = [](uint16_t opcode, uint16_t n, unsigned generation) {
-    testing::Sample s = sample(opcode);
+    testing::Sample s = instruction_of(opcode);
     for (Operand* operand : {&s.instruction.dst, &s.instruction.src0, &s.instruction.src1}) {
       if (operand->present()) operand->size[0] = n;
     }
@@ -186,11 +188,11 @@ TEST(Cost, OfWhatGenerations3And4AddFollowsThePublishedRates) {
   EXPECT_EQ(of(NEURON_OP_NONZERO_WITH_COUNT, 1000, 3), 1150U);
   EXPECT_EQ(of(NEURON_OP_SENDRECV, 256, 3), 150U + 128 * 256 * 4 / 128);
   EXPECT_EQ(of(NEURON_OP_ACTIVATE2, 1000, 4), 1000U);
-  testing::Sample narrow = sample(NEURON_OP_ACTIVATE2);
+  testing::Sample narrow = instruction_of(NEURON_OP_ACTIVATE2);
   narrow.instruction.src0.dtype = narrow.instruction.dst.dtype = NEURON_DTYPE_BF16;
   narrow.instruction.src0.size[0] = narrow.instruction.dst.size[0] = 1000;
   EXPECT_EQ(cycles_of(narrow.instruction, NEURON_ENGINE_ACTIVATION, 4), 500U);
-  testing::Sample copy = sample(NEURON_OP_TENSOR_COPY);
+  testing::Sample copy = instruction_of(NEURON_OP_TENSOR_COPY);
   copy.instruction.src0 = testing::sbuf(0, 1024, NEURON_DTYPE_F8E4);
   copy.instruction.dst = testing::sbuf(0x1000, 1024, NEURON_DTYPE_F8E4);
   EXPECT_EQ(cycles_of(copy.instruction, NEURON_ENGINE_DVE, 3), 1024U);
@@ -211,7 +213,7 @@ TEST(Explanation, HasWordsForEveryAvailableOpcodeAndNoOther) {
 }
 
 TEST(Explanation, NamesEnginesRulesAndCostOfAnInstruction) {
-  const auto s = sample(NEURON_OP_TENSOR_SCALAR);
+  const auto s = instruction_of(NEURON_OP_TENSOR_SCALAR);
   const Explanation e = explain(s.instruction, s.engine);
   EXPECT_EQ(e.engines, "Pool, DVE; Activation from generation 3");
   EXPECT_EQ(e.generation, 2U);
@@ -225,7 +227,7 @@ TEST(Explanation, NamesEnginesRulesAndCostOfAnInstruction) {
 }
 
 TEST(Explanation, SaysWhyAnInstructionIsRefused) {
-  auto s = sample(NEURON_OP_BN_STATS);
+  auto s = instruction_of(NEURON_OP_BN_STATS);
   s.instruction.src0.size[0] = 513;
   const Explanation e = explain(s.instruction, s.engine);
   EXPECT_THAT(e.problem, HasSubstr("at most 512 elements per partition; found 513"));
@@ -238,7 +240,7 @@ TEST(Explanation, KnowsLaterGenerationsUnknownOpcodesAndRegisters) {
             "needs generation 3; this device is of generation 2");
   EXPECT_EQ(explain(testing::make(0x7FF, NEURON_ENGINE_DVE), NEURON_ENGINE_DVE).availability,
             "not an opcode of the instruction set");
-  auto s = sample(NEURON_OP_TENSOR_COPY);
+  auto s = instruction_of(NEURON_OP_TENSOR_COPY);
   s.instruction.src0.parts = 0;
   s.instruction.bind[0] = {5, NEURON_BIND_PARTS, 1, NEURON_BIND_REPLACE};
   const Explanation e = explain(s.instruction, s.engine);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One broken rule of each instruction at a time: the code, the place and the words.
+#include "driver/isa/rules.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +14,7 @@ using testing::number;
 using testing::pointer;
 using testing::raw;
 
-struct Case {
+struct RuleCase {
   uint16_t opcode;
   void (*damage)(Instruction&);
   unsigned code;
@@ -21,8 +23,8 @@ struct Case {
 };
 
 // The first check that complains, in the order in which a core runs them.
-void expect_each(const std::vector<Case>& cases) {
-  for (const Case& c : cases) {
+void expect_each(const std::vector<RuleCase>& cases) {
+  for (const RuleCase& c : cases) {
     bool found = false;
     for (const auto& sample : testing::samples()) {
       if (sample.instruction.opcode != c.opcode) continue;
@@ -56,7 +58,14 @@ TEST(InstructionRules, OfAccumulatingVectorInstructionsAreEnforced) {
       {reduce, [](I& i) { i.vector.op0 = NEURON_ALU_ABS; }, kField, 0x68, "takes no scalar"},
       {reduce, [](I& i) { i.vector.reduce = NEURON_ALU_SUB; }, kOp, 0x79, "add, mul, max or min"},
       {reduce, [](I& i) { i.vector.reduce_command = 5; }, kField, 0x7A, "0 to 4"},
-      {reduce, [](I& i) { i.vector.reduce_command = 4; }, kOp, 0x7A, "initial value"},
+      {reduce, [](I& i) { i.vector.reduce_command = 4; }, kField, 0x70, "load_reduce"},
+      {reduce, [](I& i) { i.scalar1 = number(1); }, kField, 0x70, "no other command"},
+      {reduce,
+       [](I& i) {
+         i.vector.reduce_command = 4;
+         i.scalar1 = pointer(0x30000);
+       },
+       kRange, 0x70, "its partition"},
       {cumulative, [](I& i) { i.vector.op1 = NEURON_ALU_POW; }, kOp, 0x78, "cumulative"},
       {cumulative, [](I& i) { i.vector.op0 = NEURON_ALU_SHL; }, kOp, 0x78, "arithmetic"},
       {cumulative, [](I& i) { i.vector.reduce_command = 1; }, kOp, 0x7A, "load_reduce"},
@@ -207,9 +216,9 @@ TEST(InstructionRules, OfPoolAreEnforced) {
 
 TEST(InstructionRules, OfInstructionsAtWhichTwoCoresMeetAreEnforced) {
   constexpr uint16_t barrier = NEURON_OP_BARRIER, exchange = NEURON_OP_SENDRECV;
-  std::vector<Case> cases;
+  std::vector<RuleCase> cases;
   for (const uint16_t opcode : {barrier, exchange}) {
-    const std::vector<Case> both = {
+    const std::vector<RuleCase> both = {
         {opcode, [](I& i) { i.scalar0.value = 7; }, kField, 0x68, "8 to 15"},
         {opcode, [](I& i) { i.scalar0.value = 16; }, kField, 0x68, "8 to 15"},
         {opcode, [](I& i) { i.scalar0.kind = NEURON_SCALAR_REGISTER; }, kField, 0x68, "8 to 15"},
@@ -265,6 +274,9 @@ TEST(InstructionRules, OfWhatGenerations3And4AddToVectorAreEnforced) {
       {range, [](I& i) { i.scalar0.dtype = NEURON_DTYPE_F16; }, kType, 0x6C, "bounds"},
       {exponential, [](I& i) { i.vector.reduce = NEURON_ALU_MAX; }, kOp, 0x79, "add only"},
       {exponential, [](I& i) { i.scalar0.value = 0x40000; }, kRange, 0x68, "its partition"},
+      {exponential, [](I& i) { i.vector.reduce_command = 4; }, kField, 0x70, "load_reduce"},
+      {exponential, [](I& i) { i.scalar1 = number(1); }, kField, 0x70, "no other command"},
+      {range, [](I& i) { i.vector.reduce_command = 4; }, kOp, 0x7A, "initial value"},
       {quantise, [](I& i) { i.vector.imm = 4; }, kField, 0x7C, "quarter"},
       {quantise, [](I& i) { i.dst.parts = i.src0.parts = i.src1.parts = 33; }, kShape, 0x3B,
        "32, 64, 96 or 128"},
@@ -378,6 +390,42 @@ TEST(InstructionRules, LetAScalarHaveTheFloatOfGeneration4There) {
   }
 }
 
+// The Scalar engine has no tensor_scalar before generation 3, the steps of scale and bias then, and
+// all arithmetic of Vector from generation 4 on.
+TEST(InstructionRules, LetActivationDoTheArithmeticOfItsGeneration) {
+  const auto code = [](unsigned generation, unsigned op0, unsigned op1) {
+    Instruction i = testing::make(NEURON_OP_TENSOR_SCALAR, NEURON_ENGINE_ACTIVATION);
+    i.dst = testing::sbuf(0, 64);
+    i.src0 = testing::sbuf(0x400, 64);
+    const bool bits = is_bit_alu(op0);
+    const Scalar s = bits ? testing::immediate(3, NEURON_DTYPE_U32) : number(2);
+    i.vector.op0 = static_cast<uint8_t>(op0);
+    i.vector.op1 = static_cast<uint8_t>(op1);
+    if (op0 != NEURON_ALU_BYPASS && !is_unary_alu(op0)) i.scalar0 = s;
+    if (op1 != NEURON_ALU_BYPASS && !is_unary_alu(op1)) i.scalar1 = s;
+    return check_encoding(raw(i), NEURON_ENGINE_ACTIVATION, limits_of(generation)).code;
+  };
+  EXPECT_NE(code(2, NEURON_ALU_MUL, NEURON_ALU_ADD), 0U);
+  const std::pair<unsigned, unsigned> linear[] = {{NEURON_ALU_MUL, NEURON_ALU_ADD},
+                                                  {NEURON_ALU_MUL, NEURON_ALU_BYPASS},
+                                                  {NEURON_ALU_ADD, NEURON_ALU_BYPASS}};
+  for (const auto& [op0, op1] : linear) {
+    EXPECT_EQ(code(3, op0, op1), 0U) << op0 << ", " << op1;
+    EXPECT_EQ(code(4, op0, op1), 0U) << op0 << ", " << op1;
+  }
+  const std::pair<unsigned, unsigned> later[] = {
+      {NEURON_ALU_SUB, NEURON_ALU_MUL},       {NEURON_ALU_MAX, NEURON_ALU_BYPASS},
+      {NEURON_ALU_ABS, NEURON_ALU_POW},       {NEURON_ALU_ADD, NEURON_ALU_ADD},
+      {NEURON_ALU_LOGICAL_OR, NEURON_ALU_GE}, {NEURON_ALU_DIV, NEURON_ALU_MOD}};
+  for (const auto& [op0, op1] : later) {
+    EXPECT_EQ(code(3, op0, op1), kOp) << op0 << ", " << op1;
+    EXPECT_EQ(code(4, op0, op1), 0U) << op0 << ", " << op1;
+  }
+  EXPECT_EQ(code(4, NEURON_ALU_RSQRT, NEURON_ALU_BYPASS), kOp);
+  EXPECT_EQ(code(4, NEURON_ALU_AND, NEURON_ALU_BYPASS), kOp);
+  EXPECT_EQ(code(4, NEURON_ALU_AND, NEURON_ALU_OR), kOp);
+}
+
 TEST(InstructionRules, AllowEachVariantThatTheWordsPromise) {
   const auto accepted = [](uint16_t opcode, void (*change)(Instruction&)) {
     bool found = false;
@@ -405,6 +453,16 @@ TEST(InstructionRules, AllowEachVariantThatTheWordsPromise) {
     i.vector.reduce_command = NEURON_REDUCE_RESET_ACCUMULATE;
   });
   accepted(NEURON_OP_MATCH_REPLACE8, [](I& i) { i.scalar1 = {}; });
+  for (const uint16_t opcode : {NEURON_OP_TENSOR_SCALAR_REDUCE, NEURON_OP_EXPONENTIAL}) {
+    accepted(opcode, [](I& i) {
+      i.scalar1 = pointer(0x1100);
+      i.vector.reduce_command = NEURON_REDUCE_LOAD_ACCUMULATE;
+    });
+  }
+  accepted(NEURON_OP_TENSOR_TENSOR, [](I& i) { i.vector.op0 = NEURON_ALU_DIV; });
+  accepted(NEURON_OP_TENSOR_TENSOR, [](I& i) { i.vector.op0 = NEURON_ALU_MOD; });
+  accepted(NEURON_OP_SCALAR_TENSOR_TENSOR, [](I& i) { i.vector.op1 = NEURON_ALU_AVERAGE; });
+  accepted(NEURON_OP_TENSOR_TENSOR_SCAN, [](I& i) { i.vector.op0 = NEURON_ALU_DIV; });
   accepted(NEURON_OP_ACTIVATE, [](I& i) {
     i.act.function = 200;
     i.act.table_set = 2;

@@ -65,7 +65,8 @@ inline Instruction make(uint16_t opcode, unsigned engine) {
 struct Sample {
   Instruction instruction;
   unsigned engine;
-  unsigned generation = 2;  // the first that executes it
+  unsigned generation = 2;    // the first that executes it
+  bool keeps_engine = false;  // its forms are for this engine only
 };
 
 template <class Add>

@@ -36,6 +36,10 @@ inline NumberFormat format_of(uint8_t type) {
       return {4, true, true, 0, 0, 0};
     case NEURON_DTYPE_U32:
       return {4, true, false, 0, 0, 0};
+    case NEURON_DTYPE_I64:
+      return {8, true, true, 0, 0, 0};
+    case NEURON_DTYPE_U64:
+      return {8, true, false, 0, 0, 0};
     case NEURON_DTYPE_BF16:
       return {2, false, true, 8, 7, 127};
     case NEURON_DTYPE_F16:
@@ -66,19 +70,18 @@ inline NumberFormat format_of(uint8_t type) {
 // OCP's f8e4m3: no infinities, and one NaN of each sign above 448.
 inline bool without_infinities(uint8_t type) { return type == NEURON_DTYPE_F8E4FN; }
 
-// The number of a code.
-inline double number_of(uint8_t type, uint32_t code) {
+// The number of a code; of 64-bit integers, one that a double has.
+inline double number_of(uint8_t type, uint64_t code) {
   const NumberFormat f = format_of(type);
   const unsigned bits = 8 * f.bytes;
   if (f.is_integer) {
-    const int64_t value = code;
-    return static_cast<double>(
-        f.is_signed && (code >> (bits - 1) & 1) != 0 ? value - (int64_t{1} << bits) : value);
+    if (!f.is_signed || (code >> (bits - 1) & 1) == 0) return static_cast<double>(code);
+    return -static_cast<double>((~code & ~uint64_t{0} >> (64 - bits)) + 1);
   }
   const int mantissa_bits = f.bytes == 4 ? 23 : f.mantissa_bits;  // tf32 lies in 32 bits
   const bool negative = (code >> (bits - 1) & 1) != 0;
   const int exponent = static_cast<int>(code >> mantissa_bits & ((1u << f.exponent_bits) - 1));
-  const uint32_t mantissa = code & ((1u << mantissa_bits) - 1);
+  const auto mantissa = static_cast<uint32_t>(code & ((1u << mantissa_bits) - 1));
   const bool top = exponent == (1 << f.exponent_bits) - 1;
   if (without_infinities(type) ? top && mantissa == (1u << mantissa_bits) - 1 : top) {
     if (mantissa != 0) return std::numeric_limits<double>::quiet_NaN();
@@ -89,17 +92,17 @@ inline double number_of(uint8_t type, uint32_t code) {
 }
 
 // The code of a number that the type has; nothing if it has not.
-inline std::optional<uint32_t> code_of(uint8_t type, double number) {
+inline std::optional<uint64_t> code_of(uint8_t type, double number) {
   const NumberFormat f = format_of(type);
   if (f.bytes == 4 && !f.is_integer) return std::bit_cast<uint32_t>(static_cast<float>(number));
   const uint64_t codes = f.is_integer ? 0 : uint64_t{1} << 8 * f.bytes;
   if (f.is_integer) {
-    const auto code = static_cast<uint32_t>(static_cast<int64_t>(number)) &
-                      static_cast<uint32_t>((uint64_t{1} << 8 * f.bytes) - 1);
+    const uint64_t code =
+        static_cast<uint64_t>(static_cast<int64_t>(number)) & ~uint64_t{0} >> (64 - 8 * f.bytes);
     if (number_of(type, code) == number) return code;
     return std::nullopt;
   }
-  for (uint32_t code = 0; code < codes; ++code) {
+  for (uint64_t code = 0; code < codes; ++code) {
     if (number_of(type, code) == number) return code;
   }
   return std::nullopt;

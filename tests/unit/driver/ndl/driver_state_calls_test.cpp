@@ -12,7 +12,7 @@
 namespace neuron::ndl::testing {
 namespace {
 
-constexpr int kPassOn = 1;  // an answer that leaves the call to the fake driver
+constexpr int kPassed = 1;  // an answer that leaves the call to the fake driver
 constexpr uint64_t kRegionOffset = 1ull << 41;
 
 struct Answers {
@@ -33,7 +33,7 @@ class AnsweringDevice : public FakeDevice {
   int ioctl(unsigned long request, void* argument) override {
     if (const auto found = answers_.calls.find(request); found != answers_.calls.end()) {
       const int result = found->second(argument);
-      if (result != kPassOn) {
+      if (result != kPassed) {
         driver_.requests.push_back(_IOC_NR(request));
         return result;
       }
@@ -264,7 +264,7 @@ TEST_F(DriverStateCalls, MapTheOwnDatastoreForWritingAndThatOfOthersForReading) 
   neuron_ioctl_neuron_ds_info asked = {};
   when<neuron_ioctl_neuron_ds_info>(NEURON_IOCTL_ACQUIRE_NEURON_DS, [&](auto& in) {
     asked = in;
-    return in.pid == 5 ? -ENOENT : kPassOn;
+    return in.pid == 5 ? -ENOENT : kPassed;
   });
   void *mine = nullptr, *other = nullptr;
   size_t size = 0;
@@ -293,7 +293,7 @@ TEST_F(DriverStateCalls, ReplaceTheBufferOfANotificationQueueWhenForcedTo) {
   when<neuron_ioctl_notifications_init_with_realloc_v2>(
       NEURON_IOCTL_NOTIFICATIONS_INIT_WITH_REALLOC_V2, [&](auto& in) {
         asked = in;
-        return kPassOn;
+        return kPassed;
       });
   uint64_t queue = 0;
   ASSERT_EQ(ndl_notification_init_with_realloc(device, 3, NQ_DEV_TYPE_TOPSP, NQ_TYPE_TRACE, 7, 8192,

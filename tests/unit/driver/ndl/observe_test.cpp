@@ -15,9 +15,9 @@ constexpr uint32_t kPatience = 1000;  // ms
 
 using Answer = std::function<int(const neuron_emulator_question&, std::string&, uint64_t&)>;
 
-class AnsweringPort : public FakePort {
+class ObservedPort : public FakePort {
  public:
-  AnsweringPort(FakeDriver& driver, Answer& answer) : FakePort(driver), answer_(answer) {}
+  ObservedPort(FakeDriver& driver, Answer& answer) : FakePort(driver), answer_(answer) {}
   int observe(const neuron_emulator_question& question, uint32_t, std::string& answer,
               uint64_t& next) override {
     return answer_(question, answer, next);
@@ -29,7 +29,7 @@ class AnsweringPort : public FakePort {
 
 class Observe : public Library {
  protected:
-  void SetUp() override { set_port(std::make_unique<AnsweringPort>(driver, answer)); }
+  void SetUp() override { set_port(std::make_unique<ObservedPort>(driver, answer)); }
   // The port expects a question of a kind for device 3, and answers with bytes.
   void answers(uint32_t kind, std::string bytes) {
     answer = [=, this](const neuron_emulator_question& question, std::string& text, uint64_t&) {

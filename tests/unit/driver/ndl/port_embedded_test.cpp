@@ -80,7 +80,7 @@ Interface make_interface() {
   return fake;
 }
 
-class EmbeddedPort : public testing::Test {
+class EmbeddedPort : public ::testing::Test {
  protected:
   void SetUp() override { notes = {}; }
   const Interface fake = make_interface();

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <set>
 #include <vector>
 
@@ -122,10 +123,25 @@ TEST(Profiles, ASwitchAndNeighboursExcludeEachOther) {
 }
 
 TEST(Profiles, ATypeWithoutDevicesIsATopologyOnly) {
-  EXPECT_EQ(find_profile("trn2-ultraserver"), nullptr);
-  EXPECT_THAT(profile_names(), ::testing::Not(HasSubstr("trn2-ultraserver")));
-  EXPECT_THAT(topology_names(), ::testing::Contains("trn2-ultraserver"));
-  EXPECT_THAT(refusal(text_of("trn2-ultraserver")), HasSubstr("field \"devices\" is missing"));
+  EXPECT_EQ(find_profile("host"), nullptr);
+  EXPECT_THAT(profile_names(), ::testing::Not(HasSubstr("host")));
+  EXPECT_THAT(topology_names(), ::testing::Contains("host"));
+  EXPECT_THAT(refusal(text_of("host")), HasSubstr("field \"devices\" is missing"));
+}
+
+TEST(Profiles, ANodeOfTheTrn2UltraServerHasTheDevicesOfTrn2AndThreeOthersBesideIt) {
+  const Profile* node = find_profile("trn2-ultraserver");
+  const Profile* alone = find_profile("trn2.48xlarge");
+  ASSERT_NE(node, nullptr);
+  ASSERT_NE(alone, nullptr);
+  ASSERT_EQ(node->chips, alone->chips);
+  EXPECT_EQ(std::memcmp(node->places, alone->places, sizeof(ChipPlace) * node->chips), 0);
+  EXPECT_EQ(node->efa, alone->efa);
+  std::string error;
+  NodeProfile topology;
+  ASSERT_TRUE(load_topology("trn2-ultraserver", topology, error)) << error;
+  EXPECT_EQ(topology.pod, PodType::kPeerToPeer);
+  EXPECT_EQ(topology.pod_nodes, 4u);
 }
 
 TEST(Profiles, ThoseOfInferentia1AreAChainOfChipsWithoutATopologyForCollectives) {

@@ -75,6 +75,26 @@ TEST(EnvironmentTable, HasEveryVariableThatTheSourcesOfTheRuntimeRead) {
   }
 }
 
+// runtime/environment.md, for users: it may leave variables out, and has none that there is not.
+TEST(EnvironmentTable, ThePageForUsersNamesVariablesThatThereAreAndAllInstanceTypes) {
+  const std::string page = test::read_file(test::source("runtime/environment.md"));
+  const std::regex name("`(NEURON_[A-Z0-9_]+[A-Z0-9])[`=]");
+  size_t rows = 0;
+  for (std::sregex_iterator it(page.begin(), page.end(), name), end; it != end; ++it, ++rows) {
+    EXPECT_NE(find_variable((*it)[1].str()), nullptr) << (*it)[1];
+  }
+  EXPECT_GT(rows, 30u);
+  size_t types = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(test::source("driver/profiles"))) {
+    if (entry.path().extension() != ".json") continue;
+    // Without devices it is of collectives alone.
+    if (test::read_file(entry.path()).find("\"devices\"") == std::string::npos) continue;
+    ++types;
+    EXPECT_THAT(page, HasSubstr("`" + entry.path().stem().string() + "`"));
+  }
+  EXPECT_GT(types, 10u);
+}
+
 TEST(EnvironmentTable, EveryVariableIsOnThePageOnce) {
   const std::string page = environment_page("1.2.3");
   EXPECT_THAT(page, HasSubstr(".TH NEURON\\-ENVIRONMENT 7"));

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/neff/model_reader.h"
 #include "tests/unit/runtime/neff/sample_program.h"
 
 namespace neuron::neff {

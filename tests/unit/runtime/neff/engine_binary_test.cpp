@@ -23,8 +23,8 @@ void fix_crcs(Buffer& file) {
                      base::crc32c(Bytes(file).first(NEURON_BIN_OFF_HEADER_CRC)));
 }
 
-void expect_refused(Buffer file, const std::string& sentence, NRT_STATUS status = NRT_INVALID,
-                    bool fix = true) {
+void expect_binary_refused(Buffer file, const std::string& sentence,
+                           NRT_STATUS status = NRT_INVALID, bool fix = true) {
   if (fix) fix_crcs(file);
   const auto program = read_engine_binary(file, "SP.bin");
   ASSERT_FALSE(program) << "accepted, expected: " << sentence;
@@ -68,85 +68,94 @@ TEST(EngineBinary, GivesBackWhatWasWritten) {
 }
 
 TEST(EngineBinary, RefusesForeignMagicAndVersion) {
-  expect_refused({}, "no program in the open encoding", NRT_UNSUPPORTED_NEFF_VERSION, false);
-  expect_refused(with<uint8_t>(0, 0x88), "its first bytes are not the magic",
-                 NRT_UNSUPPORTED_NEFF_VERSION);
-  expect_refused(with<uint16_t>(NEURON_BIN_OFF_VERSION, 2), "engine binary of version 2",
-                 NRT_UNSUPPORTED_NEFF_VERSION);
-  expect_refused(with<uint16_t>(NEURON_BIN_OFF_FLAGS, 1), "offset 0xe: flags are 0x1",
-                 NRT_UNSUPPORTED_NEFF_VERSION);
-  expect_refused(with<uint8_t>(NEURON_BIN_OFF_ENGINE, 6),
-                 "offset 0xc: engine is 6, expected 0 to 5");
+  expect_binary_refused({}, "no program in the open encoding", NRT_UNSUPPORTED_NEFF_VERSION, false);
+  expect_binary_refused(with<uint8_t>(0, 0x88), "its first bytes are not the magic",
+                        NRT_UNSUPPORTED_NEFF_VERSION);
+  expect_binary_refused(with<uint16_t>(NEURON_BIN_OFF_VERSION, 2), "engine binary of version 2",
+                        NRT_UNSUPPORTED_NEFF_VERSION);
+  expect_binary_refused(with<uint16_t>(NEURON_BIN_OFF_FLAGS, 1), "offset 0xe: flags are 0x1",
+                        NRT_UNSUPPORTED_NEFF_VERSION);
+  expect_binary_refused(with<uint8_t>(NEURON_BIN_OFF_ENGINE, 6),
+                        "offset 0xc: engine is 6, expected 0 to 5");
 }
 
 TEST(EngineBinary, RefusesDamageThatTheChecksumsShow) {
-  expect_refused(with<uint32_t>(NEURON_BIN_OFF_CODE_COUNT, 3), "CRC of the header is", NRT_INVALID,
-                 false);
-  expect_refused(with<uint8_t>(200, 1), "offset 0x38: CRC of the sections is", NRT_INVALID, false);
+  expect_binary_refused(with<uint32_t>(NEURON_BIN_OFF_CODE_COUNT, 3), "CRC of the header is",
+                        NRT_INVALID, false);
+  expect_binary_refused(with<uint8_t>(200, 1), "offset 0x38: CRC of the sections is", NRT_INVALID,
+                        false);
   Buffer file = sample();
   file.resize(40);
-  expect_refused(file, "40 bytes, the header of an engine binary has 64", NRT_INVALID, false);
+  expect_binary_refused(file, "40 bytes, the header of an engine binary has 64", NRT_INVALID,
+                        false);
 }
 
 TEST(EngineBinary, RefusesSectionsThatOverlapOrLeaveTheFile) {
-  expect_refused(with<uint32_t>(NEURON_BIN_OFF_CODE_COUNT, 1000),
-                 "the code section has 1000 records at 0x80");
-  expect_refused(with<uint32_t>(NEURON_BIN_OFF_CODE_COUNT, UINT32_MAX), "ends behind the file");
-  expect_refused(with<uint32_t>(NEURON_BIN_OFF_CODE_OFF, 0),
-                 "the code section begins at 0x0, inside what precedes it");
-  expect_refused(with<uint32_t>(NEURON_BIN_OFF_CODE_OFF, 64),
-                 "4 instructions at 0x40, expected 1 to 16777216");
-  expect_refused(with<uint32_t>(NEURON_BIN_OFF_CODE_COUNT, 0), "0 instructions at 0x80");
-  expect_refused(with<uint32_t>(NEURON_BIN_OFF_ENTRY_OFF, 256),
-                 "the entry section begins at 0x100, inside");
-  expect_refused(with<uint32_t>(NEURON_BIN_OFF_STRING_OFF, UINT32_MAX), "the string section has");
+  expect_binary_refused(with<uint32_t>(NEURON_BIN_OFF_CODE_COUNT, 1000),
+                        "the code section has 1000 records at 0x80");
+  expect_binary_refused(with<uint32_t>(NEURON_BIN_OFF_CODE_COUNT, UINT32_MAX),
+                        "ends behind the file");
+  expect_binary_refused(with<uint32_t>(NEURON_BIN_OFF_CODE_OFF, 0),
+                        "the code section begins at 0x0, inside what precedes it");
+  expect_binary_refused(with<uint32_t>(NEURON_BIN_OFF_CODE_OFF, 64),
+                        "4 instructions at 0x40, expected 1 to 16777216");
+  expect_binary_refused(with<uint32_t>(NEURON_BIN_OFF_CODE_COUNT, 0), "0 instructions at 0x80");
+  expect_binary_refused(with<uint32_t>(NEURON_BIN_OFF_ENTRY_OFF, 256),
+                        "the entry section begins at 0x100, inside");
+  expect_binary_refused(with<uint32_t>(NEURON_BIN_OFF_STRING_OFF, UINT32_MAX),
+                        "the string section has");
   Buffer longer = sample();
   longer.push_back(0);
-  expect_refused(longer, "1 bytes follow the last section");
+  expect_binary_refused(longer, "1 bytes follow the last section");
 }
 
 TEST(EngineBinary, RefusesBadEntries) {
   const uint32_t at = section(NEURON_BIN_OFF_ENTRY_OFF);
-  expect_refused(with<uint32_t>(at, 0xFFFF), "string offset is 0xffff, the string table has");
-  expect_refused(with<uint32_t>(at + 4, 4),
-                 "entry \"main\" has 3 instructions at 4, the code has 4");
-  expect_refused(with<uint32_t>(at + 8, UINT32_MAX),
-                 "entry \"main\" has 4294967295 instructions at 0");
-  expect_refused(with<uint32_t>(at + 12, 3), "entry \"main\" is of kind 3, expected 0 to 2");
-  expect_refused(with<uint32_t>(at + 12, 2), "no main entry");
-  expect_refused(with<uint32_t>(at + 16 + 12, 0), "entry \"late\" is a second main entry");
+  expect_binary_refused(with<uint32_t>(at, 0xFFFF),
+                        "string offset is 0xffff, the string table has");
+  expect_binary_refused(with<uint32_t>(at + 4, 4),
+                        "entry \"main\" has 3 instructions at 4, the code has 4");
+  expect_binary_refused(with<uint32_t>(at + 8, UINT32_MAX),
+                        "entry \"main\" has 4294967295 instructions at 0");
+  expect_binary_refused(with<uint32_t>(at + 12, 3), "entry \"main\" is of kind 3, expected 0 to 2");
+  expect_binary_refused(with<uint32_t>(at + 12, 2), "no main entry");
+  expect_binary_refused(with<uint32_t>(at + 16 + 12, 0), "entry \"late\" is a second main entry");
 }
 
 TEST(EngineBinary, RefusesBadRelocations) {
   const uint32_t at = section(NEURON_BIN_OFF_RELOC_OFF);
-  expect_refused(with<uint32_t>(at, 4),
-                 "relocation of \"loaded\": pc is 4, expected an instruction");
-  expect_refused(with<uint16_t>(at + 4, 128), "field is 128, expected a field of the instruction");
-  expect_refused(with<uint8_t>(at + 6, 9), "kind is 9, expected 1 to 8");
-  expect_refused(with<uint8_t>(at + 7, 8), "width is 8, expected 1");
-  expect_refused(with<uint32_t>(at + 12, 1), "reserved bytes of a relocation are 0x1, expected 0");
-  expect_refused(with<int64_t>(at + 16, 1), "addend is 1, expected 0");
-  expect_refused(with<uint16_t>(at + 24 + 4, 0x28),
-                 "field is 40, expected 32, the begin of the body");
-  expect_refused(with<uint8_t>(section(NEURON_BIN_OFF_CODE_OFF) + 8, 1),
-                 "the code at its place is 1, expected 0");
-  expect_refused(with<uint16_t>(at + 48 + 4, 121), "relocation of \"scratch\": field is 121");
+  expect_binary_refused(with<uint32_t>(at, 4),
+                        "relocation of \"loaded\": pc is 4, expected an instruction");
+  expect_binary_refused(with<uint16_t>(at + 4, 128),
+                        "field is 128, expected a field of the instruction");
+  expect_binary_refused(with<uint8_t>(at + 6, 9), "kind is 9, expected 1 to 8");
+  expect_binary_refused(with<uint8_t>(at + 7, 8), "width is 8, expected 1");
+  expect_binary_refused(with<uint32_t>(at + 12, 1),
+                        "reserved bytes of a relocation are 0x1, expected 0");
+  expect_binary_refused(with<int64_t>(at + 16, 1), "addend is 1, expected 0");
+  expect_binary_refused(with<uint16_t>(at + 24 + 4, 0x28),
+                        "field is 40, expected 32, the begin of the body");
+  expect_binary_refused(with<uint8_t>(section(NEURON_BIN_OFF_CODE_OFF) + 8, 1),
+                        "the code at its place is 1, expected 0");
+  expect_binary_refused(with<uint16_t>(at + 48 + 4, 121),
+                        "relocation of \"scratch\": field is 121");
   Buffer twice = with<uint32_t>(at + 48, 0);
-  expect_refused(twice, "writes byte 32 of instruction 0, which another relocation writes");
+  expect_binary_refused(twice, "writes byte 32 of instruction 0, which another relocation writes");
 }
 
 TEST(EngineBinary, RefusesBadStringsAndLines) {
   const uint32_t strings = section(NEURON_BIN_OFF_STRING_OFF);
   const uint32_t size = section(NEURON_BIN_OFF_STRING_SIZE);
   const uint32_t at = section(NEURON_BIN_OFF_LINE_OFF);
-  expect_refused(with<uint8_t>(strings + size - 1, 'x'),
-                 "the string table does not end with a NUL");
-  expect_refused(with<uint8_t>(strings + 1, 0xFF), "the string \"\\xffain\" is not UTF-8");
-  expect_refused(with<uint32_t>(at + 16, 1), "debug id 1 follows 1, expected ascending ids");
-  expect_refused(with<uint16_t>(at + 14, 1), "reserved bytes of a line are 0x1, expected 0");
+  expect_binary_refused(with<uint8_t>(strings + size - 1, 'x'),
+                        "the string table does not end with a NUL");
+  expect_binary_refused(with<uint8_t>(strings + 1, 0xFF), "the string \"\\xffain\" is not UTF-8");
+  expect_binary_refused(with<uint32_t>(at + 16, 1), "debug id 1 follows 1, expected ascending ids");
+  expect_binary_refused(with<uint16_t>(at + 14, 1), "reserved bytes of a line are 0x1, expected 0");
   EngineProgram program = test::sample_engine(NEURON_ENGINE_SP);
   program.entries[1].name = std::string(5000, 'n');
-  expect_refused(must(tools::write_engine_binary(program)), "a string has more than 4096 bytes");
+  expect_binary_refused(must(tools::write_engine_binary(program)),
+                        "a string has more than 4096 bytes");
 }
 
 TEST(EngineBinary, RefusesEveryBitFlipAndEveryPrefix) {

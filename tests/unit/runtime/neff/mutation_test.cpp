@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "runtime/neff/model.h"
+#include "runtime/neff/model_reader.h"
 #include "tests/unit/runtime/neff/sample_program.h"
 
 namespace neuron::neff {

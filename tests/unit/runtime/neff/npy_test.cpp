@@ -21,7 +21,7 @@ Buffer npy(const std::string& header, size_t data_bytes, uint8_t version = 1) {
   return file;
 }
 
-void expect_refused(const Buffer& file, const std::string& sentence) {
+void expect_npy_refused(const Buffer& file, const std::string& sentence) {
   const auto array = parse_npy(file);
   ASSERT_FALSE(array) << "accepted, expected: " << sentence;
   EXPECT_EQ(array.error().status, NRT_INVALID);
@@ -42,31 +42,32 @@ TEST(Npy, ReadsWhatNumPyWrites) {
 }
 
 TEST(Npy, RefusesWhatIsNoPlainArray) {
-  expect_refused({}, "does not begin with the NumPy magic");
-  expect_refused(npy("", 0, 4), ".npy offset 6: format version is 4.0");
-  expect_refused(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }\n", 4),
-                 ".npy type is \">f4\"");
-  expect_refused(npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n", 8),
-                 ".npy type is \"|O\"");
-  expect_refused(npy("{'descr': '<U3', 'fortran_order': False, 'shape': (1,), }\n", 12),
-                 ".npy type is \"<U3\"");
-  expect_refused(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", 4),
-                 "is not a dictionary");
-  expect_refused(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }\n", 16),
-                 "in Fortran order");
-  expect_refused(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }\n", 15),
-                 ".npy data has 15 bytes, its shape and type need 16");
-  expect_refused(
+  expect_npy_refused({}, "does not begin with the NumPy magic");
+  expect_npy_refused(npy("", 0, 4), ".npy offset 6: format version is 4.0");
+  expect_npy_refused(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }\n", 4),
+                     ".npy type is \">f4\"");
+  expect_npy_refused(npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n", 8),
+                     ".npy type is \"|O\"");
+  expect_npy_refused(npy("{'descr': '<U3', 'fortran_order': False, 'shape': (1,), }\n", 12),
+                     ".npy type is \"<U3\"");
+  expect_npy_refused(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", 4),
+                     "is not a dictionary");
+  expect_npy_refused(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }\n", 16),
+                     "in Fortran order");
+  expect_npy_refused(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }\n", 15),
+                     ".npy data has 15 bytes, its shape and type need 16");
+  expect_npy_refused(
       npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }\n", 0),
       "more than 2^64");
-  expect_refused(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }\n", 0),
-                 "is not a dictionary");
-  expect_refused(npy("{'descr': '<f4', 'shape': (1,)}", 4), "is not a dictionary");
-  expect_refused(npy("{'descr': '<f4', 'descr': '<f8', 'fortran_order': False, 'shape': (1,)}", 4),
-                 "is not a dictionary");
+  expect_npy_refused(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }\n", 0),
+                     "is not a dictionary");
+  expect_npy_refused(npy("{'descr': '<f4', 'shape': (1,)}", 4), "is not a dictionary");
+  expect_npy_refused(
+      npy("{'descr': '<f4', 'descr': '<f8', 'fortran_order': False, 'shape': (1,)}", 4),
+      "is not a dictionary");
   Buffer cut = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }\n", 0);
   cut.resize(30);
-  expect_refused(cut, "the file is truncated");
+  expect_npy_refused(cut, "the file is truncated");
 }
 
 TEST(Npy, WritesWhatItReads) {

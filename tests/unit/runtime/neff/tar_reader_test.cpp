@@ -57,7 +57,8 @@ std::string pax_record(const std::string& key, const std::string& value) {
   return std::to_string(length) + body;
 }
 
-void expect_refused(const Buffer& archive, const std::string& sentence, const Limits& limits = {}) {
+void expect_archive_refused(const Buffer& archive, const std::string& sentence,
+                            const Limits& limits = {}) {
   const auto entries = read_tar(archive, limits);
   ASSERT_FALSE(entries) << "accepted, expected: " << sentence;
   EXPECT_EQ(entries.error().status, NRT_INVALID);
@@ -104,48 +105,51 @@ TEST(TarReader, TakesTheSizeOfAPaxRecord) {
 }
 
 TEST(TarReader, RefusesNamesThatLeaveTheArchive) {
-  expect_refused(archive_of({raw_member("../escape", '0', "")}),
-                 "archive offset 0: a member name leaves the archive through \"..\"");
-  expect_refused(archive_of({raw_member("ok", '0', ""), raw_member("a/../../b", '0', "")}),
-                 "archive offset 512: a member name leaves");
-  expect_refused(archive_of({raw_member("/etc/passwd", '0', "")}), "\"/etc/passwd\" is absolute");
-  expect_refused(
+  expect_archive_refused(archive_of({raw_member("../escape", '0', "")}),
+                         "archive offset 0: a member name leaves the archive through \"..\"");
+  expect_archive_refused(archive_of({raw_member("ok", '0', ""), raw_member("a/../../b", '0', "")}),
+                         "archive offset 512: a member name leaves");
+  expect_archive_refused(archive_of({raw_member("/etc/passwd", '0', "")}),
+                         "\"/etc/passwd\" is absolute");
+  expect_archive_refused(
       archive_of({raw_member("x", 'x', pax_record("path", "/abs")), raw_member("f", '0', "")}),
       "archive offset 1024: member name \"/abs\" is absolute");
-  expect_refused(archive_of({raw_member("a\\b", '0', "")}), "\"a\\x5cb\" holds a backslash");
-  expect_refused(archive_of({raw_member("a\x1b[2J", '0', "")}),
-                 "\"a\\x1b[2J\" holds a control character");
-  expect_refused(archive_of({raw_member("a\xff", '0', "")}), "\"a\\xff\" is not UTF-8");
-  expect_refused(archive_of({raw_member("", '0', "")}), "a member has no name");
-  expect_refused(archive_of({raw_member("./", '0', "")}), "a member has no name");
+  expect_archive_refused(archive_of({raw_member("a\\b", '0', "")}),
+                         "\"a\\x5cb\" holds a backslash");
+  expect_archive_refused(archive_of({raw_member("a\x1b[2J", '0', "")}),
+                         "\"a\\x1b[2J\" holds a control character");
+  expect_archive_refused(archive_of({raw_member("a\xff", '0', "")}), "\"a\\xff\" is not UTF-8");
+  expect_archive_refused(archive_of({raw_member("", '0', "")}), "a member has no name");
+  expect_archive_refused(archive_of({raw_member("./", '0', "")}), "a member has no name");
 }
 
 TEST(TarReader, RefusesLinksDevicesAndSparseFiles) {
-  expect_refused(
+  expect_archive_refused(
       archive_of({raw_member("l", '2', "")}),
       "archive offset 0: member \"l\" is a symbolic link (type 0x32); a NEFF holds files");
-  expect_refused(archive_of({raw_member("l", '1', "")}), "is a hard link");
-  expect_refused(archive_of({raw_member("l", '3', "")}), "is a character device");
-  expect_refused(archive_of({raw_member("l", '4', "")}), "is a block device");
-  expect_refused(archive_of({raw_member("l", '6', "")}), "is a FIFO");
-  expect_refused(archive_of({raw_member("l", 'S', "")}), "is a sparse file");
+  expect_archive_refused(archive_of({raw_member("l", '1', "")}), "is a hard link");
+  expect_archive_refused(archive_of({raw_member("l", '3', "")}), "is a character device");
+  expect_archive_refused(archive_of({raw_member("l", '4', "")}), "is a block device");
+  expect_archive_refused(archive_of({raw_member("l", '6', "")}), "is a FIFO");
+  expect_archive_refused(archive_of({raw_member("l", 'S', "")}), "is a sparse file");
   Buffer sparse = archive_of({raw_member("f", '0', "1", std::string("ustar  \0", 8))});
   sparse[483] = '7';  // GNU's real size of a sparse file
   fix_checksum(sparse, 0);
-  expect_refused(sparse, "archive offset 0: a sparse file");
-  expect_refused(archive_of({raw_member("l", 'V', "")}), "is of an unknown type (type 0x56)");
-  expect_refused(archive_of({raw_member("x", 'x', pax_record("GNU.sparse.map", "0,1")),
-                             raw_member("f", '0', "")}),
-                 "a sparse file");
+  expect_archive_refused(sparse, "archive offset 0: a sparse file");
+  expect_archive_refused(archive_of({raw_member("l", 'V', "")}),
+                         "is of an unknown type (type 0x56)");
+  expect_archive_refused(archive_of({raw_member("x", 'x', pax_record("GNU.sparse.map", "0,1")),
+                                     raw_member("f", '0', "")}),
+                         "a sparse file");
 }
 
 TEST(TarReader, RefusesANameThatStandsTwice) {
-  expect_refused(archive_of({raw_member("a/b", '0', ""), raw_member("./a/b", '0', "")}),
-                 "archive offset 512: member \"a/b\" exists twice");
-  expect_refused(archive_of({raw_member("a", '0', ""), raw_member("a/b", '0', "")}),
-                 "member \"a/b\" lies in \"a\", which is a file");
-  expect_refused(archive_of({raw_member("a/b", '0', ""), raw_member("a", '0', "")}),
-                 "\"a\" exists twice");
+  expect_archive_refused(archive_of({raw_member("a/b", '0', ""), raw_member("./a/b", '0', "")}),
+                         "archive offset 512: member \"a/b\" exists twice");
+  expect_archive_refused(archive_of({raw_member("a", '0', ""), raw_member("a/b", '0', "")}),
+                         "member \"a/b\" lies in \"a\", which is a file");
+  expect_archive_refused(archive_of({raw_member("a/b", '0', ""), raw_member("a", '0', "")}),
+                         "\"a\" exists twice");
   EXPECT_EQ(listing_of(archive_of({raw_member("a/", '5', ""), raw_member("a/", '5', "")})).size(),
             2u);
 }
@@ -153,58 +157,60 @@ TEST(TarReader, RefusesANameThatStandsTwice) {
 TEST(TarReader, RefusesDamagedHeaders) {
   Buffer archive = archive_of({raw_member("f", '0', "data")});
   archive[3] ^= 1;
-  expect_refused(archive, "archive offset 0: the header checksum of member \"f\" is wrong");
+  expect_archive_refused(archive, "archive offset 0: the header checksum of member \"f\" is wrong");
   archive = archive_of({raw_member("f", '0', "data")});
   archive[130] = 'z';
   fix_checksum(archive, 0);
-  expect_refused(archive, "the size of member \"f\" is not a number");
+  expect_archive_refused(archive, "the size of member \"f\" is not a number");
   archive = archive_of({raw_member("f", '0', "data")});
   std::copy_n("77777777777", 11, archive.begin() + 124);
   fix_checksum(archive, 0);
-  expect_refused(archive,
-                 "member \"f\" has 8589934591 bytes, but 1536 are left; the archive is truncated");
+  expect_archive_refused(
+      archive, "member \"f\" has 8589934591 bytes, but 1536 are left; the archive is truncated");
   std::fill_n(archive.begin() + 124, 12, 0xFF);
   fix_checksum(archive, 0);
-  expect_refused(archive, "is not a number");
+  expect_archive_refused(archive, "is not a number");
   archive[124] = 0x80;
   fix_checksum(archive, 0);
-  expect_refused(archive, "is not a number");  // More than 64 bits.
+  expect_archive_refused(archive, "is not a number");  // More than 64 bits.
   archive = archive_of({raw_member("d/", '5', "data")});
-  expect_refused(archive, "directory \"d\" has 4 bytes of data");
+  expect_archive_refused(archive, "directory \"d\" has 4 bytes of data");
 }
 
 TEST(TarReader, RefusesArchivesWithoutAnEndAndDataBehindIt) {
   Buffer archive = archive_of({raw_member("f", '0', "data")});
-  expect_refused(Buffer(), "archive offset 0: 0 bytes are left");
-  expect_refused(Buffer(archive.begin(), archive.begin() + 1024),
-                 "archive offset 1024: 0 bytes are left");
-  expect_refused(Buffer(archive.begin(), archive.begin() + 600), "the archive is truncated");
+  expect_archive_refused(Buffer(), "archive offset 0: 0 bytes are left");
+  expect_archive_refused(Buffer(archive.begin(), archive.begin() + 1024),
+                         "archive offset 1024: 0 bytes are left");
+  expect_archive_refused(Buffer(archive.begin(), archive.begin() + 600),
+                         "the archive is truncated");
   archive.back() = 1;
-  expect_refused(archive, "archive offset 1024: data follows the end mark");
-  expect_refused(archive_of({raw_member("x", 'x', pax_record("path", "f"))}),
-                 "ends behind an extension header");
+  expect_archive_refused(archive, "archive offset 1024: data follows the end mark");
+  expect_archive_refused(archive_of({raw_member("x", 'x', pax_record("path", "f"))}),
+                         "ends behind an extension header");
 }
 
 TEST(TarReader, RefusesMalformedPaxRecords) {
   for (const std::string record : {"5 a=b\n", "9 a=b\n", "a=b\n", "6 ab\n\n", "6 a=bc", "0 a=b\n",
                                    "-1 a=b\n", "99999999999999999999 a=b\n"}) {
-    expect_refused(archive_of({raw_member("x", 'x', record), raw_member("f", '0', "")}),
-                   "a pax extension record is malformed");
+    expect_archive_refused(archive_of({raw_member("x", 'x', record), raw_member("f", '0', "")}),
+                           "a pax extension record is malformed");
   }
-  expect_refused(
+  expect_archive_refused(
       archive_of({raw_member("g", 'g', pax_record("path", "all")), raw_member("f", '0', "")}),
       "a global pax record sets \"path\" of every member");
-  expect_refused(
+  expect_archive_refused(
       archive_of({raw_member("x", 'x', pax_record("size", "1e3")), raw_member("f", '0', "")}),
       "the pax size \"1e3\" is not a number");
 }
 
 TEST(TarReader, KeepsWithinItsLimits) {
   const Buffer archive = archive_of({raw_member("a/b/c", '0', ""), raw_member("d", '0', "")});
-  expect_refused(archive, "more than 1 members", {.members = 1});
-  expect_refused(archive, "a member name has 5 bytes, at most 4 are allowed", {.name_bytes = 4});
-  expect_refused(archive, "a member name has more than 2 parts", {.name_depth = 2});
-  expect_refused(
+  expect_archive_refused(archive, "more than 1 members", {.members = 1});
+  expect_archive_refused(archive, "a member name has 5 bytes, at most 4 are allowed",
+                         {.name_bytes = 4});
+  expect_archive_refused(archive, "a member name has more than 2 parts", {.name_depth = 2});
+  expect_archive_refused(
       archive_of({raw_member("x", 'x', pax_record("comment", "long")), raw_member("f", '0', "")}),
       "an extension header has 16 bytes, at most 15 are allowed", {.extension_bytes = 15});
 }

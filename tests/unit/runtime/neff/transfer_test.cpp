@@ -6,6 +6,7 @@
 #include <bit>
 #include <limits>
 
+#include "runtime/neff/model_reader.h"
 #include "tests/unit/runtime/neff/sample_program.h"
 
 namespace neuron::neff {
@@ -33,14 +34,14 @@ runtime::Result<DmaTransfer> read(const SampleProgram& sample, size_t index = 2)
 
 DmaTransfer accepted(const std::string& desc) { return must(read(with_description(desc))); }
 
-void expect_refused(const SampleProgram& sample, const std::string& sentence) {
+void expect_transfer_refused(const SampleProgram& sample, const std::string& sentence) {
   const auto transfer = read(sample);
   ASSERT_FALSE(transfer) << "accepted, expected: " << sentence;
   EXPECT_EQ(transfer.error().status, NRT_INVALID);
   EXPECT_THAT(transfer.error().sentence, HasSubstr(sentence));
 }
-void expect_refused(const std::string& desc, const std::string& sentence) {
-  expect_refused(with_description(desc), sentence);
+void expect_transfer_refused(const std::string& desc, const std::string& sentence) {
+  expect_transfer_refused(with_description(desc), sentence);
 }
 
 const std::string kTo = R"("to": "y", "to_dtype": "float32", "from_dtype": "float32")";
@@ -68,7 +69,7 @@ TEST(Transfer, CompressesAndDecompressesBetweenSidesOfAnyLengths) {
   EXPECT_EQ(packs.from[0].bytes(), 100u);
   EXPECT_EQ(packs.to.bytes(), 256u);
   EXPECT_EQ(accepted(R"("op": "decompress")" + sides).operation, DmaOperation::kDecompress);
-  expect_refused(
+  expect_transfer_refused(
       R"("op": "decompress", "to": "y", "from_arr": [)" + source(0) + "," + source(256) + "]",
       "a decompress of 2 sources, expected one");
 }
@@ -84,9 +85,9 @@ TEST(Transfer, TakesConstantsOfThreeTypesAndTheInfinityForNone) {
   const float infinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(constant("min", "").constant, std::bit_cast<uint32_t>(infinity));
   EXPECT_EQ(constant("max", "").constant, std::bit_cast<uint32_t>(-infinity));
-  expect_refused("\"op\": \"max\", \"from_arr\": [" + source(0) + "], " + kTo +
-                     R"(, "constant": 1.5, "constant_dtype": "uint32")",
-                 "desc.constant: found 1.5 as uint32");
+  expect_transfer_refused("\"op\": \"max\", \"from_arr\": [" + source(0) + "], " + kTo +
+                              R"(, "constant": 1.5, "constant_dtype": "uint32")",
+                          "desc.constant: found 1.5 as uint32");
 }
 
 TEST(Transfer, ChecksTheShapeOfATranspose) {
@@ -95,44 +96,49 @@ TEST(Transfer, ChecksTheShapeOfATranspose) {
   const DmaTransfer t = accepted(sides + "[2, 8, 4, 2]");
   EXPECT_EQ(t.transpose_shape, (std::array<uint32_t, 4>{2, 8, 4, 2}));
   EXPECT_EQ(t.transpose_element_bytes, 2u);
-  expect_refused(sides + "[2, 8, 4, 3]",
-                 "transpose_shape: has 192 elements of 2 bytes, the sides have 128");
-  expect_refused(sides + "[2, 8, 4]", "transpose_shape: 3 numbers, expected 4");
-  expect_refused(R"("op": "transpose", "from": "scratch", "from_sizes": [255], "from_steps": [1],
+  expect_transfer_refused(sides + "[2, 8, 4, 3]",
+                          "transpose_shape: has 192 elements of 2 bytes, the sides have 128");
+  expect_transfer_refused(sides + "[2, 8, 4]", "transpose_shape: 3 numbers, expected 4");
+  expect_transfer_refused(
+      R"("op": "transpose", "from": "scratch", "from_sizes": [255], "from_steps": [1],
       "to": "y", "to_sizes": [255], "to_steps": [1], "transpose_element_size": 3,
       "transpose_shape": [85, 1, 1, 1])",
-                 "transpose_element_size: found 3, expected 1, 2, 4 or 8");
+      "transpose_element_size: found 3, expected 1, 2, 4 or 8");
 }
 
 TEST(Transfer, RefusesSourcesThatItsOperationDoesNotTake) {
-  expect_refused("\"op\": \"cast\", \"from_arr\": [" + source(0) + "," + source(256) + "], " + kTo,
-                 "a cast of 2 sources, expected one");
-  expect_refused(R"("op": "add", "from_arr": [)" + source(0) +
-                     R"(, {"from": "scratch", "from_dtype": "int32", "from_sizes": [256],
+  expect_transfer_refused(
+      "\"op\": \"cast\", \"from_arr\": [" + source(0) + "," + source(256) + "], " + kTo,
+      "a cast of 2 sources, expected one");
+  expect_transfer_refused(R"("op": "add", "from_arr": [)" + source(0) +
+                              R"(, {"from": "scratch", "from_dtype": "int32", "from_sizes": [256],
                         "from_steps": [1]}], )" +
-                     kTo,
-                 "from_arr: sources of float32 and of int32");
-  expect_refused(R"("op": "copy", "from": "scratch", "from_sizes": [256], "from_steps": [1],
+                              kTo,
+                          "from_arr: sources of float32 and of int32");
+  expect_transfer_refused(
+      R"("op": "copy", "from": "scratch", "from_sizes": [256], "from_steps": [1],
       "from_dtype": "float32", "to": "y", "to_dtype": "int32")",
-                 "a copy does not turn float32 into int32");
+      "a copy does not turn float32 into int32");
 }
 
 TEST(Transfer, HasAClassOfServiceOnGeneration4Only) {
   SampleProgram sample;
   sample.edit("sg00/SP.json", R"({"id": 9, )", R"({"id": 9, "priority": 2, )");
-  expect_refused(sample, "found 2, and the program is for generation 2: transfers have classes of");
+  expect_transfer_refused(
+      sample, "found 2, and the program is for generation 2: transfers have classes of");
   sample = SampleProgram();
   sample.edit("sg00/SP.json", R"({"id": 9, )", R"({"id": 9, "priority": 0, )");
   EXPECT_EQ(must(read(sample)).priority, 0);
   sample = SampleProgram();
   sample.edit("sg00/SP.json", R"({"id": 9, )", R"({"id": 9, "priority": 4, )");
-  expect_refused(sample, "priority");
+  expect_transfer_refused(sample, "priority");
 }
 
 TEST(Transfer, AnOwnerIsTheOnlyEngineThatTriggers) {
   SampleProgram sample;
   sample.edit("sg00/def.json", "\"owner\": \"SP\"", "\"owner\": \"PE\"");
-  expect_refused(sample, "dma[0]: def.json says that PE triggers the queue set \"in\" (owner)");
+  expect_transfer_refused(sample,
+                          "dma[0]: def.json says that PE triggers the queue set \"in\" (owner)");
 }
 
 TEST(Transfer, TheNameOfMainEndsAFunctionsSection) {
@@ -151,10 +157,10 @@ TEST(Transfer, TheNameOfMainEndsAFunctionsSection) {
 TEST(QueueSet, HasOneSemaphoreForEachQueueOrOneForAll) {
   SampleProgram sample;
   sample.edit("sg00/def.json", "[21, 22]", "[21, 22, 23]");
-  expect_refused(sample, "dma_queue.data.semaphore_set: 3 semaphores, expected 2");
+  expect_transfer_refused(sample, "dma_queue.data.semaphore_set: 3 semaphores, expected 2");
   SampleProgram both;
   both.edit("sg00/def.json", "[21, 22]", "[21, 22], \"semaphore\": 25");
-  expect_refused(both, "has both semaphore and semaphore_set");
+  expect_transfer_refused(both, "has both semaphore and semaphore_set");
 }
 
 TEST(QueueSet, ADynamicOneSaysHowLongItsRingIs) {
@@ -173,8 +179,9 @@ TEST(QueueSet, ADynamicOneSaysHowLongItsRingIs) {
   };
   EXPECT_EQ(ring(""), 1024u);
   EXPECT_EQ(ring(", \"ring_descriptors\": 4096"), 4096u);
-  expect_refused(dynamic(", \"ring_descriptors\": 40"), "found 40, expected a multiple of 16");
-  expect_refused(dynamic(", \"queue_instances\": [\"a\"]"), "so it has no instances");
+  expect_transfer_refused(dynamic(", \"ring_descriptors\": 40"),
+                          "found 40, expected a multiple of 16");
+  expect_transfer_refused(dynamic(", \"queue_instances\": [\"a\"]"), "so it has no instances");
 }
 
 TEST(DeviceLists, TablesOfActivationAndDveAreCarriedAndMustExist) {
@@ -198,9 +205,9 @@ TEST(DeviceLists, TablesOfActivationAndDveAreCarriedAndMustExist) {
   ASSERT_EQ(model.subgraphs[0].engines[NEURON_ENGINE_DVE].dve_tables.size(), 1u);
   EXPECT_EQ(model.subgraphs[0].engines[NEURON_ENGINE_DVE].dve_tables[0].datapath, "sg00/d.txt");
   sample.members.erase("sg00/gelu_set_1.txt");
-  expect_refused(sample,
-                 "activation_function_sets: the file has no member that begins with "
-                 "\"sg00/gelu_set\"");
+  expect_transfer_refused(sample,
+                          "activation_function_sets: the file has no member that begins with "
+                          "\"sg00/gelu_set\"");
 }
 
 TEST(DebugInfo, NamesFunctionsAndTensorsByDebugId) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/neff/compatibility.h"
+#include "runtime/neff/model_reader.h"
 #include "tests/unit/runtime/neff/sample_program.h"
 
 namespace neuron::neff {

@@ -17,10 +17,10 @@
 namespace neuron::runtime {
 namespace {
 
-using Events = std::vector<std::string>;
+using TraceEvents = std::vector<std::string>;
 
-Events events_of(const std::string& json) {
-  Events events;
+TraceEvents events_of(const std::string& json) {
+  TraceEvents events;
   const std::regex event("\\{\"event_type\"[^}]*\\}\\}");
   for (std::sregex_iterator found(json.begin(), json.end(), event), end; found != end; ++found) {
     events.push_back(found->str());
@@ -53,7 +53,7 @@ void record(SystemTrace& trace, const SystemTraceSettings& settings, bool togeth
   ASSERT_TRUE(trace.stop());
 }
 
-Events recorded(const SystemTraceSettings& settings) {
+TraceEvents recorded(const SystemTraceSettings& settings) {
   SystemTrace trace;
   record(trace, settings);
   return events_of(trace.take(std::nullopt, UINT64_MAX));
@@ -157,8 +157,23 @@ TEST(SystemTrace, KnowsEveryDocumentedNameInEveryForm) {
   }
 }
 
+TEST(SystemTrace, HardwareIsWhatHappensOnTheDevice) {
+  std::vector<std::string> hardware, absent;
+  for (const TraceEventName& event : trace_event_names()) {
+    if (event.hardware) hardware.emplace_back(event.name);
+  }
+  for (const AbsentEventName& event : absent_event_names()) {
+    if (event.hardware) absent.emplace_back(event.name);
+    EXPECT_NE(std::string(event.why), "") << event.name;
+  }
+  EXPECT_THAT(hardware,
+              testing::ElementsAre("nc_exec_running", "cc_running", "timestamp_sync_point"));
+  EXPECT_THAT(absent, testing::ElementsAre("cc_exec_barrier", "numerical_err", "nrt_model_switch",
+                                           "nc_model_switch", "hw_notify"));
+}
+
 TEST(SystemTrace, ALaunchHasItsEventsInTheirOrderOnBothClocks) {
-  const Events all = recorded({});
+  const TraceEvents all = recorded({});
   std::vector<std::string> types;
   for (size_t n = 0; n < 11; ++n) types.push_back(type_of(all.at(n)));
   EXPECT_THAT(types, testing::ElementsAre(
@@ -191,7 +206,7 @@ TEST(SystemTrace, TheLastLaunchOfACallHasTheStopOfTheCall) {
                .ended_ns = ended,
                .end_ns = 40});
     const uint64_t waiting = trace.waiting();
-    const Events events = events_of(trace.take(std::nullopt, UINT64_MAX));
+    const TraceEvents events = events_of(trace.take(std::nullopt, UINT64_MAX));
     EXPECT_EQ(events.size(), ended != 0 ? 10U : 3U);
     EXPECT_EQ(events.size(), waiting);
     EXPECT_EQ(type_of(events.back()), "nrt_execute stop");
@@ -200,7 +215,7 @@ TEST(SystemTrace, TheLastLaunchOfACallHasTheStopOfTheCall) {
 }
 
 TEST(SystemTrace, ARingOfAnySizeHasTheLastEventsAndCountsTheOthers) {
-  const Events all = recorded({});
+  const TraceEvents all = recorded({});
   for (uint64_t n = 2; n <= 2 * all.size() + 3; ++n) {
     const uint64_t room = n / 2;
     SystemTrace trace;
@@ -208,20 +223,21 @@ TEST(SystemTrace, ARingOfAnySizeHasTheLastEventsAndCountsTheOthers) {
     const size_t kept = std::min<size_t>(room, all.size());
     EXPECT_EQ(trace.waiting(), kept);
     const std::string json = trace.take(std::nullopt, UINT64_MAX);
-    EXPECT_EQ(events_of(json), Events(all.end() - static_cast<ptrdiff_t>(kept), all.end())) << room;
+    EXPECT_EQ(events_of(json), TraceEvents(all.end() - static_cast<ptrdiff_t>(kept), all.end()))
+        << room;
     EXPECT_THAT(
         json, testing::HasSubstr("\"dropped_events\":" + std::to_string(all.size() - kept) + "}"));
   }
 }
 
 TEST(SystemTrace, EventsAreTakenOneByOneAsAllAtOnce) {
-  const Events all = recorded({});
+  const TraceEvents all = recorded({});
   SystemTrace trace;
   record(trace, {});
-  Events found;
+  TraceEvents found;
   for (size_t n = 0; n < all.size(); ++n) {
     EXPECT_EQ(trace.waiting(), all.size() - n);
-    const Events one = events_of(trace.take(0, 1));
+    const TraceEvents one = events_of(trace.take(0, 1));
     ASSERT_EQ(one.size(), 1U);
     found.push_back(one[0]);
   }
@@ -243,7 +259,7 @@ TEST(SystemTrace, ALaunchGoesBehindTheStartOfItsCallThatIsTakenOrNotTheLast) {
   launch.call_entry = trace.add(TraceEvent::kExecute, true, call);
   trace.add(TraceEvent::kTensorRead, true, other);
   trace.add(launch);
-  const Events behind = events_of(trace.take(std::nullopt, UINT64_MAX));
+  const TraceEvents behind = events_of(trace.take(std::nullopt, UINT64_MAX));
   ASSERT_EQ(behind.size(), 4U);
   EXPECT_EQ(type_of(behind[0]), "nrt_execute start");
   EXPECT_EQ(type_of(behind[1]), "nrt_tensor_read start");
@@ -252,7 +268,7 @@ TEST(SystemTrace, ALaunchGoesBehindTheStartOfItsCallThatIsTakenOrNotTheLast) {
   launch.call_entry = trace.add(TraceEvent::kExecute, true, call);
   EXPECT_EQ(events_of(trace.take(std::nullopt, UINT64_MAX)).size(), 1U);
   trace.add(launch);
-  const Events taken = events_of(trace.take(std::nullopt, UINT64_MAX));
+  const TraceEvents taken = events_of(trace.take(std::nullopt, UINT64_MAX));
   ASSERT_EQ(taken.size(), 2U);
   EXPECT_EQ(type_of(taken[0]), "kbl_exec_pre start");
 
@@ -269,7 +285,7 @@ TEST(SystemTrace, EventsThatAreNotWantedTakeNoRoom) {
   ASSERT_TRUE(hardware.enable("all", false));
   ASSERT_TRUE(hardware.enable("nc_exec_running", true));
   hardware.events_per_core = 4;
-  const Events found = recorded(hardware);
+  const TraceEvents found = recorded(hardware);
   ASSERT_EQ(found.size(), 4U);
   for (size_t n = 0; n < 4; ++n) {
     EXPECT_EQ(type_of(found[n]), n % 2 == 0 ? "nc_exec_running start" : "nc_exec_running stop");

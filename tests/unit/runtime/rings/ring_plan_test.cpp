@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
+#include "hw/udma.h"
+#include "tests/unit/runtime/rings/calling_program.h"
 #include "tests/unit/runtime/rings/ring_sample.h"
 
 namespace neuron::runtime {
@@ -271,6 +274,157 @@ TEST(RingPlan, AFunctionsRingEndsWhereACallEnds) {
     EXPECT_GE(ring.m2s_length, 32u);
     EXPECT_GE(ring.m2s_copies, 4u);
   }
+}
+
+// So many functions of SP with a transfer each, each with rows of its own; each calls the one
+// before it if they are nested.
+neff::Subgraph functions(uint32_t count, bool nested = false) {
+  neff::Subgraph g;
+  test::CallingProgram sample;
+  for (uint32_t f = 1; f <= count; ++f) sample.call(f);
+  sample.add(NEURON_OP_RET);
+  for (uint32_t f = 1; f <= count; ++f) {
+    sample.function("f" + std::to_string(f),
+                    nested && f > 1 ? std::vector<uint32_t>{f - 1} : std::vector<uint32_t>{});
+  }
+  std::vector<neff::DmaTransfer> transfers;
+  for (uint32_t f = 0; f <= count; ++f) {
+    const auto rows = access({64, 1 + 7 * f, 1, 1}, {1, 64, 0, 0});
+    g = graph(rows, rows, 16);
+    transfers.push_back(g.engines[NEURON_ENGINE_SP].dma[0]);
+    transfers.back().id = 100 + f;
+    if (f != 0) transfers.back().function = f;
+  }
+  g.engines[NEURON_ENGINE_SP] = sample.take();
+  g.engines[NEURON_ENGINE_SP].dma = std::move(transfers);
+  for (uint8_t e = 0; e < NEURON_CORE_ENGINES; ++e) g.engines[e].engine = e;
+  return g;
+}
+
+TEST(RingPlan, FunctionsShareAQueueOnlyIfACoreHasTooFew) {
+  const auto plan = RingPlan::build(functions(13));
+  ASSERT_TRUE(plan) << plan.error().sentence;
+  EXPECT_EQ(plan->queues().size(), 14u);
+  EXPECT_FALSE(plan->shares());
+  const auto shared = RingPlan::build(functions(14));
+  ASSERT_TRUE(shared) << shared.error().sentence;
+  EXPECT_EQ(shared->queues().size(), 2u);
+  EXPECT_TRUE(shared->shares());
+}
+
+TEST(RingPlan, ASharedQueueHasTheRingsOfItsFunctionsOneBehindTheOther) {
+  const neff::Subgraph g = functions(40);
+  const neff::EngineProgram& sp = g.engines[NEURON_ENGINE_SP];
+  const auto plan = RingPlan::build(g);
+  ASSERT_TRUE(plan) << plan.error().sentence;
+  ASSERT_EQ(plan->queues().size(), 2u);
+  const QueuePlan& queue = plan->queues()[1];
+  EXPECT_TRUE(queue.shared);
+  EXPECT_EQ(queue.name, "functions of SP");
+  EXPECT_EQ(queue.number, 1);
+  ASSERT_EQ(plan->sharing(NEURON_ENGINE_SP).size(), 40u);
+  std::vector<std::pair<uint64_t, uint64_t>> taken;  // bytes of all rings
+  for (uint32_t f = 0; f < 40; ++f) {
+    const SharingFunction& function = plan->sharing(NEURON_ENGINE_SP)[f];
+    const neff::DmaTransfer& transfer = sp.dma[f + 1];
+    EXPECT_EQ(function.pc, sp.entries[f + 1].pc);
+    EXPECT_EQ(function.calls, std::vector<uint32_t>{f}) << "in main";
+    EXPECT_EQ(plan->number(NEURON_ENGINE_SP, transfer), 1);
+    ASSERT_EQ(function.rings.size(), 1u);
+    const SharedRing& ring = function.rings[0];
+    EXPECT_EQ(ring.number, 1);
+    EXPECT_EQ(ring.engines, 16);
+    for (uint32_t e = 0; e < 16; ++e) {
+      for (const uint32_t side : {0u, 1u}) {
+        const uint64_t begin = ring.offset[e][side];
+        EXPECT_EQ(begin % NEURON_UDMA_RING_ALIGN, 0u);
+        const auto& all = side == 0 ? queue.rings[e].m2s : queue.rings[e].s2m;
+        const uint64_t of_queue = side == 0 ? queue.rings[e].m2s_offset : queue.rings[e].s2m_offset;
+        const uint64_t first = (begin - of_queue) / NEURON_DESC_BYTES;
+        const uint16_t count = plan->counts(NEURON_ENGINE_SP, transfer).m2s[e];
+        ASSERT_LE(first + count, all.size());
+        for (uint64_t d = first; d < first + count; ++d) {
+          EXPECT_NE(all[d].base, RingDescriptor::kEmpty);
+        }
+        EXPECT_EQ(all[first + count - 1].length, 4u) << "the semaphore's";
+        taken.emplace_back(begin, begin + count * uint64_t{NEURON_DESC_BYTES});
+      }
+    }
+  }
+  std::sort(taken.begin(), taken.end());
+  for (size_t i = 1; i < taken.size(); ++i) EXPECT_LE(taken[i - 1].second, taken[i].first);
+  EXPECT_LE(taken.back().second, plan->m2s_bytes() + plan->s2m_bytes());
+}
+
+TEST(RingPlan, FunctionsThatCallEachOtherHaveDifferentQueues) {
+  const neff::Subgraph g = functions(14, true);
+  const auto refused = RingPlan::build(g);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().sentence.find("needs 15 DMA queues: 1 for"), std::string::npos)
+      << refused.error().sentence;
+  neff::Subgraph less = functions(40, true);
+  // Every fifth calls nobody.
+  test::CallingProgram sample;
+  sample.add(NEURON_OP_RET);
+  for (uint32_t f = 1; f <= 40; ++f) {
+    sample.function("f", f % 5 != 0 ? std::vector<uint32_t>{f + 1} : std::vector<uint32_t>{});
+  }
+  auto transfers = std::move(less.engines[NEURON_ENGINE_SP].dma);
+  less.engines[NEURON_ENGINE_SP] = sample.take();
+  less.engines[NEURON_ENGINE_SP].dma = std::move(transfers);
+  const auto plan = RingPlan::build(less);
+  ASSERT_TRUE(plan) << plan.error().sentence;
+  EXPECT_EQ(plan->queues().size(), 6u);
+  for (uint32_t f = 1; f <= 40; ++f) {
+    const auto& transfer = less.engines[NEURON_ENGINE_SP].dma[f];
+    EXPECT_EQ(plan->number(NEURON_ENGINE_SP, transfer), 1 + (40 - f) % 5) << "function " << f;
+  }
+  EXPECT_EQ(plan->queues()[2].name, "functions of SP, queue 2");
+}
+
+TEST(RingPlan, AFunctionThatCallsItselfKeepsAQueueOfItsOwn) {
+  neff::Subgraph g = functions(14);
+  test::CallingProgram sample;
+  sample.add(NEURON_OP_RET);
+  for (uint32_t f = 1; f <= 14; ++f) {
+    sample.function("f" + std::to_string(f),
+                    f == 9 ? std::vector<uint32_t>{9} : std::vector<uint32_t>{});
+  }
+  auto transfers = std::move(g.engines[NEURON_ENGINE_SP].dma);
+  g.engines[NEURON_ENGINE_SP] = sample.take();
+  g.engines[NEURON_ENGINE_SP].dma = std::move(transfers);
+  const auto plan = RingPlan::build(g);
+  ASSERT_TRUE(plan) << plan.error().sentence;
+  ASSERT_EQ(plan->queues().size(), 3u);
+  EXPECT_EQ(plan->number(NEURON_ENGINE_SP, g.engines[NEURON_ENGINE_SP].dma[9]), 1);
+  EXPECT_FALSE(plan->queues()[1].shared);
+  EXPECT_NE(plan->queues()[1].name.find("function f9 of SP"), std::string::npos);
+  EXPECT_GE(plan->queues()[1].rings[0].m2s_copies, 4u);
+}
+
+TEST(RingPlan, AFunctionWithTwoQueueSetsHasTwoRingsOnDifferentQueues) {
+  neff::Subgraph g = functions(10);
+  g.queues.push_back(g.queues[0]);
+  g.queues[1].name = "second";
+  g.queues[1].num_queues = 3;
+  neff::EngineProgram& sp = g.engines[NEURON_ENGINE_SP];
+  for (uint32_t f = 1; f <= 10; ++f) {
+    sp.dma.push_back(sp.dma[f]);
+    sp.dma.back().queue = 1;
+    sp.dma.back().id = 200 + f;
+  }
+  const auto plan = RingPlan::build(g);
+  ASSERT_TRUE(plan) << plan.error().sentence;
+  ASSERT_EQ(plan->queues().size(), 3u);
+  for (const SharingFunction& function : plan->sharing(NEURON_ENGINE_SP)) {
+    ASSERT_EQ(function.rings.size(), 2u);
+    EXPECT_EQ(function.rings[0].number, 1);
+    EXPECT_EQ(function.rings[0].engines, 16);
+    EXPECT_EQ(function.rings[1].number, 2);
+    EXPECT_EQ(function.rings[1].engines, 3);
+  }
+  EXPECT_EQ(plan->queues()[2].engines, 3);
+  EXPECT_EQ(plan->number(NEURON_ENGINE_SP, sp.dma.back()), 2);
 }
 
 TEST(RingPlan, SemaphoresOfTheOtherCoreComeBehindTheDataOfEveryEngine) {

@@ -51,8 +51,8 @@ TEST(ProgressText, StaysOnOneLine) {
 }
 
 // A terminal whose other end reads what is written to it.
-struct Terminal {
-  Terminal() {
+struct PseudoTerminal {
+  PseudoTerminal() {
     int ours = -1, theirs = -1;
     winsize size{};
     size.ws_col = 100;
@@ -76,7 +76,7 @@ struct Terminal {
 
 TEST(ProgressBar, IsDrawnOnATerminalAndLeavesNothingThere) {
   const test::Setting term("TERM", "xterm");
-  const Terminal terminal;
+  const PseudoTerminal terminal;
   {
     ProgressBar bar("loading \033[2Jm.neff", "B", terminal.descriptor.get(),
                     std::chrono::milliseconds(0));
@@ -93,7 +93,7 @@ TEST(ProgressBar, IsDrawnOnATerminalAndLeavesNothingThere) {
 
 TEST(ProgressBar, IsNotDrawnForWhatIsQuick) {
   const test::Setting term("TERM", "xterm");
-  const Terminal terminal;
+  const PseudoTerminal terminal;
   {
     ProgressBar bar("loading", "B", terminal.descriptor.get());
     bar.show(1, 2);
@@ -102,7 +102,7 @@ TEST(ProgressBar, IsNotDrawnForWhatIsQuick) {
 }
 
 TEST(ProgressBar, IsNotDrawnOnADumbTerminalOrIntoAPipe) {
-  const Terminal terminal;
+  const PseudoTerminal terminal;
   {
     const test::Setting term("TERM", "dumb");
     ProgressBar bar("loading", "B", terminal.descriptor.get(), std::chrono::milliseconds(0));
@@ -124,7 +124,7 @@ TEST(ProgressBar, IsNotDrawnOnADumbTerminalOrIntoAPipe) {
 
 TEST(ProgressBar, CountsItsTimeAnewWhenSomethingBeginsAgain) {
   const test::Setting term("TERM", "xterm");
-  const Terminal terminal;
+  const PseudoTerminal terminal;
   {
     ProgressBar bar("reading", "B", terminal.descriptor.get(), std::chrono::milliseconds(0));
     bar.show(99, 100);

@@ -13,8 +13,8 @@ namespace neuron::checks {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 Finding of_memory(int device, Repair repair, Action action) {
   Finding finding;
@@ -53,6 +53,46 @@ TEST(FindingLine, SurvivesTheWayFromAWorker) {
   EXPECT_EQ(read.finding.expected, "another");
   EXPECT_EQ(read.finding.action, Action::kResetDevice);
   EXPECT_EQ(read.finding.repair, Repair::kPossible);
+}
+
+TEST(FindingLine, OfATimeAStepAndTheEndSurvivesToo) {
+  Line line, read;
+  line.kind = Line::Kind::kTiming;
+  line.timing = {"gelu", 123456789012};
+  ASSERT_TRUE(from_line(to_line(line), read));
+  EXPECT_EQ(read.kind, Line::Kind::kTiming);
+  EXPECT_EQ(read.timing.program, "gelu");
+  EXPECT_EQ(read.timing.device_ps, 123456789012u);
+  line = {};
+  line.kind = Line::Kind::kStep;
+  line.finding.device = 5;
+  line.finding.found = "copying";
+  ASSERT_TRUE(from_line(to_line(line), read));
+  EXPECT_EQ(read.kind, Line::Kind::kStep);
+  EXPECT_EQ(read.finding.device, 5);
+  EXPECT_EQ(read.finding.core, -1) << "of no core";
+  EXPECT_EQ(read.finding.found, "copying");
+  line.kind = Line::Kind::kEnd;
+  ASSERT_TRUE(from_line(to_line(line), read));
+  EXPECT_EQ(read.kind, Line::Kind::kEnd);
+  EXPECT_EQ(read.finding.device, -1) << "an end says nothing else";
+  EXPECT_EQ(read.finding.found, "");
+}
+
+TEST(FindingLine, HasTheWordsThatScriptsSelectBy) {
+  for (const auto& [verdict, word] : {std::pair{Verdict::kPass, "pass"},
+                                      {Verdict::kWarn, "warn"},
+                                      {Verdict::kFail, "fail"},
+                                      {Verdict::kSkip, "skip"}}) {
+    EXPECT_STREQ(name(verdict), word);
+  }
+  for (const auto& [action, word] : {std::pair{Action::kNone, "none"},
+                                     {Action::kDriverReload, "driver_reload"},
+                                     {Action::kReboot, "reboot"},
+                                     {Action::kResetDevice, "reset_device"},
+                                     {Action::kReplaceInstance, "replace_instance"}}) {
+    EXPECT_STREQ(name(action), word);
+  }
 }
 
 TEST(PastErrors, AreAHistoryOnceTheMemoryWasTriedAndFoundGood) {
@@ -111,6 +151,12 @@ TEST(FindingPlace, IsReadFromSentences) {
   place_from_sentence("core 1: DVE hangs at instruction 5; DMA engine 3 has work left", finding);
   EXPECT_EQ(finding.engine, "DVE");
   EXPECT_EQ(finding.ring, "");
+  finding = {};
+  finding.engine = "HBM 1";
+  place_from_sentence("queue 3 ring index 7 of nobody; address 0x0 is not 12", finding);
+  EXPECT_EQ(finding.engine, "HBM 1") << "a queue without its engine is no place";
+  EXPECT_EQ(finding.ring, "");
+  EXPECT_EQ(finding.address, "0x0");
 }
 
 TEST(FindingRepair, IsAgreedOnForEachDevice) {
@@ -147,6 +193,11 @@ TEST(FindingAdvice, IsReadFromTheFaultThatASentenceNames) {
 TEST(FindingRepair, IsWhatTheStatusOfAProgramSays) {
   EXPECT_EQ(action_of_status(NRT_EXEC_HW_ERR_REPAIRABLE_HBM_UE), Action::kResetDevice);
   EXPECT_EQ(action_of_status(NRT_EXEC_HW_ERR_HBM_UE), Action::kReplaceInstance);
+  EXPECT_EQ(action_of_status(NRT_EXEC_HW_ERR_DMA_ABORT), Action::kReplaceInstance);
+  EXPECT_EQ(action_of_status(NRT_EXEC_HW_ERR_NC_UE), Action::kReplaceInstance);
+  EXPECT_EQ(action_of_status(NRT_HW_ERROR), Action::kReboot);
+  EXPECT_EQ(action_of_status(NRT_EXEC_UNIT_UNRECOVERABLE), Action::kReboot);
+  EXPECT_EQ(action_of_status(NRT_TIMEOUT), Action::kResetDevice);
 }
 
 TEST(Child, ThatIsNoWorkerIsAFinding) {

@@ -15,9 +15,9 @@
 namespace neuron::nccom {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class Calibrate : public testing::Test {
+class Calibrate : public ::testing::Test {
  protected:
   Calibrate() {
     options_ = parse({"--calibrate", folder_.path("prices.json"), "-r", "4", "--backend", "host"});

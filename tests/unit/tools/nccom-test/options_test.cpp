@@ -13,7 +13,7 @@ namespace neuron::nccom {
 namespace {
 
 using test::Folder;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 ccom::Result<Options> parsed(const std::vector<std::string>& arguments) {
   Usage usage;

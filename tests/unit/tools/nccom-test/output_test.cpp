@@ -11,8 +11,8 @@
 namespace neuron::nccom {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 Block block_of(std::vector<Row> rows) {
   Block block;

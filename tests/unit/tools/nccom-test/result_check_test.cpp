@@ -16,9 +16,9 @@ namespace neuron::nccom {
 namespace {
 
 using ccom::Result;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // What happens to the memory of results behind an operation, before anybody looks at it.
 struct Damage {
@@ -87,7 +87,7 @@ struct Found {
   size_t times = 0;
 };
 
-class ResultCheckTest : public testing::Test {
+class ResultCheckTest : public ::testing::Test {
  protected:
   ResultCheckTest() {
     options_.ranks = 2;
@@ -223,14 +223,14 @@ TEST_F(ResultCheckTest, RepetitionsOfAStreamAreComparedEach) {
   options_.operations.clear();
   const Found whole = run({});
   EXPECT_THAT(whole.failures, IsEmpty());
-  EXPECT_THAT(whole.compared, testing::UnorderedElementsAre(75, 25, 75, 25));
+  EXPECT_THAT(whole.compared, ::testing::UnorderedElementsAre(75, 25, 75, 25));
   Damage middle{8, {0, 0, 0, 1}, 12};
   const Found found = run(middle);
   ASSERT_EQ(found.failures.size(), 1u);
   EXPECT_THAT(found.failures.front(),
               AllOf(HasSubstr("measured operation 4 of 20, repetition 2 of 3: "),
                     HasSubstr("output element 3 (byte 12) is ")));
-  EXPECT_THAT(found.compared, testing::UnorderedElementsAre(25, 75, 25))
+  EXPECT_THAT(found.compared, ::testing::UnorderedElementsAre(25, 75, 25))
       << "the other block passes";
 }
 

@@ -14,7 +14,7 @@
 namespace neuron::nccom {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Job job_of(uint32_t ranks) {
   Options options;

@@ -14,7 +14,7 @@
 namespace neuron::nccom {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 struct Ran {
   ccom::Result<SimulatedRun> run;

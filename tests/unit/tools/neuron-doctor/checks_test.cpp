@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
+#include <set>
 
+#include "runtime/base/environment_table.h"
 #include "tests/support/child.h"
 #include "tests/support/files.h"
 #include "tools/common/exit_status.h"
@@ -22,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // A folder with dev and sys, as a host might have them.
-class MadeUpHost : public testing::Test {
+class MadeUpHost : public ::testing::Test {
  protected:
   MadeUpHost() {
     host_.places.devices = root_ + "/dev";
@@ -73,6 +76,30 @@ TEST_F(MadeUpHost, WithoutHardwareHasOneFailureThatNamesTheEmulator) {
   EXPECT_EQ(count(checks, Verdict::kFail), 1u);
   EXPECT_NE(find(checks, "driver.pci")->action.find("NEURON_EMULATOR"), std::string::npos);
   EXPECT_EQ(look_for_devices(host_.places).obstacle, Obstacle::kNoHardware);
+}
+
+TEST_F(MadeUpHost, CountsItsFunctionsAndDeviceFiles) {
+  EXPECT_EQ(driver_check("driver.pci").found, "0 PCI functions of Neuron devices");
+  EXPECT_EQ(driver_check("driver.pci").expected, "at least one");
+  add_function();
+  EXPECT_EQ(driver_check("driver.pci").found, "1 PCI function of Neuron devices");
+  EXPECT_EQ(driver_check("driver.pci").verdict, Verdict::kPass);
+  put(host_.places.sys + "/bus/pci/devices/0000:00:1f.0/vendor", "0x1d0f\n");
+  put(host_.places.sys + "/bus/pci/devices/0000:00:1f.0/device", "0x7164\n");
+  put(host_.places.sys + "/bus/pci/devices/0000:00:20.0/vendor", "0x8086\n");
+  put(host_.places.sys + "/bus/pci/devices/0000:00:20.0/device", "0x7164\n");
+  EXPECT_EQ(driver_check("driver.pci").found, "2 PCI functions of Neuron devices")
+      << "one is of another vendor";
+  EXPECT_EQ(driver_check("driver.nodes").found.substr(0, 14), "0 device files");
+}
+
+TEST_F(MadeUpHost, WithDeviceFilesAndNoFunctionsIsTakenForAContainer) {
+  put(host_.places.devices + "/neuron0", "");
+  const Check pci = driver_check("driver.pci");
+  EXPECT_EQ(pci.verdict, Verdict::kSkip);
+  EXPECT_EQ(pci.found,
+            "0 PCI functions of Neuron devices; this is a container or a machine that does not "
+            "show them");
 }
 
 TEST_F(MadeUpHost, WithAChipAndNoModuleSaysHowToLoadIt) {
@@ -228,11 +255,37 @@ TEST(Health, NamesEveryAilmentWithWhatToDo) {
 
 TEST(Variables, FindWhatAMisspeltOneWasMeantToBe) {
   EXPECT_TRUE(is_known_variable("NEURON_RT_VISIBLE_CORES"));
-  EXPECT_TRUE(is_known_variable("NEURON_SERVE_ANYTHING"));
+  EXPECT_TRUE(is_known_variable("NEURON_SERVE_LISTEN"));
+  EXPECT_FALSE(is_known_variable("NEURON_SERVE_LISTN"));
+  EXPECT_EQ(similar_variable("NEURON_SERVE_LISTN"), "NEURON_SERVE_LISTEN");
   EXPECT_FALSE(is_known_variable("NEURON_RT_VISIBLE_COERS"));
   EXPECT_EQ(similar_variable("NEURON_RT_VISIBLE_COERS"), "NEURON_RT_VISIBLE_CORES");
   EXPECT_EQ(similar_variable("NEURON_RT_COMPLETELY_DIFFERENT"), "");
   EXPECT_FALSE(is_ours("PATH"));
+}
+
+// A variable that a part of this project reads is not one "that nothing here reads".
+TEST(Variables, AreKnownIfAnySourceReadsThem) {
+  std::set<std::string> read;
+  const std::regex call(
+      R"re((?:getenv\(|environ\.get\(|environ\[)"((?:NEURON|CCOM)_[A-Z0-9_]+)"|)re"
+      R"re("(NEURON_(?:SERVE|NKI)_[A-Z0-9_]+)")re");
+  for (const char* folder : {"tools", "ccom", "runtime", "driver"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source(folder))) {
+      const std::string extension = entry.path().extension();
+      if (extension != ".cpp" && extension != ".h" && extension != ".py") continue;
+      const std::string text = test::read_file(entry.path());
+      for (std::sregex_iterator it(text.begin(), text.end(), call), end; it != end; ++it) {
+        read.insert((*it)[1].matched ? (*it)[1] : (*it)[2]);
+      }
+    }
+  }
+  EXPECT_TRUE(read.contains("NEURON_NKI_CACHE") && read.contains("NEURON_SERVE_LISTEN") &&
+              read.contains("CCOM_ALGORITHM"));
+  for (const runtime::EnvironmentVariable& variable : runtime::environment_table()) {
+    read.insert(std::string(variable.name));
+  }
+  for (const std::string& name : read) EXPECT_TRUE(is_known_variable(name)) << name;
 }
 
 TEST_F(MadeUpHost, TellsOfAVariableThatNobodyReads) {

@@ -16,9 +16,9 @@ namespace neuron::monitor {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 int loopback_socket() { return ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); }
 
@@ -153,7 +153,7 @@ TEST(ScrapeServer, GoesOnBesideHundredsOfSilentClients) {
 TEST(ScrapeServer, SaysWhenNothingIsMeasuredAnyMore) {
   Served served({.prometheus = "127.0.0.1:0", .otlp = "", .longest_silence = -1ms});
   EXPECT_THAT(get(served.exporter->port(), "/healthz"),
-              testing::AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("nothing was measured for")));
+              ::testing::AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("nothing was measured for")));
 }
 
 TEST(ScrapeServer, TellsNoHostWithoutDevicesBeforeTheFirstReport) {
@@ -163,7 +163,7 @@ TEST(ScrapeServer, TellsNoHostWithoutDevicesBeforeTheFirstReport) {
   ASSERT_TRUE(exporter) << error;
   EXPECT_THAT(
       get(exporter->port(), "/metrics"),
-      testing::AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("nothing has been measured yet")));
+      ::testing::AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("nothing has been measured yet")));
   Observation of;
   of.memory.emplace().memory_total = 4096;
   board.update(of);
@@ -176,8 +176,8 @@ TEST(ScrapeServer, NamesAnAddressThatIsTaken) {
   EXPECT_FALSE(Exporter::start(
       {.prometheus = "127.0.0.1:" + std::to_string(served.exporter->port()), .otlp = ""},
       served.board, error));
-  EXPECT_THAT(error, testing::AllOf(StartsWith("--prometheus: cannot listen on 127.0.0.1:"),
-                                    HasSubstr("another program has the port")));
+  EXPECT_THAT(error, ::testing::AllOf(StartsWith("--prometheus: cannot listen on 127.0.0.1:"),
+                                      HasSubstr("another program has the port")));
 }
 
 // A collector that answers as it is told.
@@ -234,7 +234,7 @@ TEST(OtlpPush, SendsTheNewestValuesAndKeepsItsConnection) {
 TEST(OtlpPush, TriesAgainWhenTheCollectorIsBusyOrHangsUp) {
   Collector collector;
   Served served({.prometheus = "", .otlp = collector.url()});
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   served.exporter->notify();
   collector.request();
   collector.answer("503 Busy");
@@ -245,9 +245,9 @@ TEST(OtlpPush, TriesAgainWhenTheCollectorIsBusyOrHangsUp) {
   served.exporter->notify();
   EXPECT_THAT(collector.request(), StartsWith("POST "));
   served.exporter.reset();
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              testing::AllOf(HasSubstr("the collector answers 503 Busy; trying again"),
-                             HasSubstr("metrics arrive again")));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::AllOf(HasSubstr("the collector answers 503 Busy; trying again"),
+                               HasSubstr("metrics arrive again")));
 }
 
 TEST(Endpoint, IsAnAddressAndAPort) {

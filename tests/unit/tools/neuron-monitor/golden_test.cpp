@@ -6,8 +6,8 @@
 
 #include "tests/unit/tools/rich_host.h"
 #include "tools/neuron-monitor/model/observer.h"
+#include "tools/neuron-monitor/output/json_report.h"
 #include "tools/neuron-monitor/output/metric_families.h"
-#include "tools/neuron-monitor/output/report.h"
 
 namespace neuron::monitor {
 namespace {

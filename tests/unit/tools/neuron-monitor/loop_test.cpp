@@ -81,16 +81,16 @@ int64_t completed(const std::string& line) {
       .as_int64();
 }
 
-struct Pipe {
-  Pipe() { EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0); }
-  ~Pipe() {
+struct LoopPipe {
+  LoopPipe() { EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0); }
+  ~LoopPipe() {
     for (const int end : ends) ::close(end);
   }
   int ends[2];
 };
 
 TEST(Monitor, WritesOneReportEachTimeSomethingIsDue) {
-  Pipe pipe;
+  LoopPipe pipe;
   Stream stream(pipe.ends[1]);
   CountingSource source;
   Monitor monitor(executions("10ms"), source, {&stream, nullptr, nullptr}, {}, times(3));
@@ -102,7 +102,7 @@ TEST(Monitor, WritesOneReportEachTimeSomethingIsDue) {
 }
 
 TEST(Monitor, ThatRunsOnceEndsAfterAReport) {
-  Pipe pipe;
+  LoopPipe pipe;
   Stream stream(pipe.ends[1]);
   CountingSource source;
   Monitor monitor(executions("10ms"), source, {&stream, nullptr, nullptr},
@@ -113,18 +113,18 @@ TEST(Monitor, ThatRunsOnceEndsAfterAReport) {
 
 TEST(Monitor, ReportsTheHardwareWhenNothingElseIsAskedFor) {
   std::string error;
-  Pipe pipe;
+  LoopPipe pipe;
   Stream stream(pipe.ends[1]);
   CountingSource source;
   Monitor monitor(*parse_configuration(R"({"period": "10ms"})", "c", error), source,
                   {&stream, nullptr, nullptr}, {}, times(2));
   monitor.run();
   EXPECT_TRUE(stream.finish(5s));
-  EXPECT_THAT(everything(pipe.ends[0]), testing::HasSubstr("\"neuron_device_count\":2"));
+  EXPECT_THAT(everything(pipe.ends[0]), ::testing::HasSubstr("\"neuron_device_count\":2"));
 }
 
 TEST(Monitor, LosesNothingWhenItsOnlyReaderIsSlow) {
-  Pipe pipe;
+  LoopPipe pipe;
   Stream stream(pipe.ends[1]);
   CountingSource source;
   source.text_bytes = Stream::kMostBytes / 4;
@@ -165,21 +165,21 @@ TEST(Monitor, ServesItsExportersWhenTheStreamHasNoReaderLeft) {
     Stream stream(full);
     CountingSource source;
     MetricFamilies board(false);
-    testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStderr();
     Monitor monitor(executions("10ms"), source, {&stream, &board, nullptr}, {}, times(4));
     EXPECT_EQ(monitor.run(), End::kStopped);
     EXPECT_EQ(board.version(), 4u);
-    EXPECT_THAT(testing::internal::GetCapturedStderr(),
-                testing::HasSubstr("No space left on device; the last line may be cut; metrics "
-                                   "are served without the stream"));
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+                ::testing::HasSubstr("No space left on device; the last line may be cut; metrics "
+                                     "are served without the stream"));
   }
   {
     Stream stream(full);
     CountingSource source;
-    testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStderr();
     Monitor monitor(executions("10ms"), source, {&stream, nullptr, nullptr}, {}, times(100));
     EXPECT_EQ(monitor.run(), End::kStreamFailed);
-    testing::internal::GetCapturedStderr();
+    ::testing::internal::GetCapturedStderr();
   }
   ::close(full);
 }

@@ -58,8 +58,8 @@ TEST(Observer, CountsWhatHappenedInThePeriodAndFallsToZeroWhenIdle) {
   ASSERT_EQ(seen.runtimes.size(), 1u);
   const ExecutionGroup& ran = *seen.runtimes[0].execution;
   EXPECT_DOUBLE_EQ(ran.period, 2);
-  EXPECT_THAT(ran.in_period.ends, testing::ElementsAre(5, 2, 0, 0, 0, 0));
-  EXPECT_THAT(ran.in_period.errors, testing::ElementsAre(0, 0, 0, 0, 0, 2));
+  EXPECT_THAT(ran.in_period.ends, ::testing::ElementsAre(5, 2, 0, 0, 0, 0));
+  EXPECT_THAT(ran.in_period.errors, ::testing::ElementsAre(0, 0, 0, 0, 0, 2));
   EXPECT_EQ(ran.total.ends[0], 1005u);
   const CoreUse& core = seen.runtimes[0].cores->cores.at(1);
   EXPECT_DOUBLE_EQ(core.flops, 2 * 7 * 1000 / 2.0);
@@ -173,7 +173,8 @@ TEST(Observer, AveragesThePhysicalCoresOfALogicalOne) {
   const Observation seen = watch.see(second);
   const CoreUse& core = seen.runtimes[0].cores->cores.at(1);
   EXPECT_DOUBLE_EQ(core.utilization, 42);
-  EXPECT_THAT(core.physical, testing::ElementsAre(testing::Pair(2, 21), testing::Pair(3, 63)));
+  EXPECT_THAT(core.physical,
+              ::testing::ElementsAre(::testing::Pair(2, 21), ::testing::Pair(3, 63)));
   EXPECT_EQ(seen.info.core_version, "v3d");
   EXPECT_EQ(seen.info.cores_per_device, 1u);
 }

@@ -16,16 +16,16 @@
 #include "tests/support/process.h"
 #include "tests/unit/tools/neuron-monitor/snapshots.h"
 #include "tools/neuron-monitor/model/schedule.h"
+#include "tools/neuron-monitor/output/json_report.h"
 #include "tools/neuron-monitor/output/metric_families.h"
-#include "tools/neuron-monitor/output/report.h"
 #include "tools/neuron-monitor/output/stream.h"
 
 namespace neuron::monitor {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 namespace json = boost::json;
 
 struct Host {
@@ -65,12 +65,12 @@ telemetry::Process pod_process(int pid, const char* tag) {
 }
 
 // Whether the schema of the reports takes the document.
-testing::AssertionResult valid(const std::string& report) {
+::testing::AssertionResult valid(const std::string& report) {
   const test::Folder folder;
   const test::Run run = test::run({test::source("tests/system/programs/validate"), "neuron-monitor",
                                    folder.write("report", report)});
-  if (run.ending == 0) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << run.output << report;
+  if (run.ending == 0) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << run.output << report;
 }
 
 TEST(Report, IsOneLineThatTheSchemaTakes) {
@@ -172,7 +172,7 @@ TEST(Prometheus, HasTheNamesAndLabelsOfTheCompanion) {
   EXPECT_THAT(text, Not(HasSubstr("# EOF")));
   const std::string open = format_prometheus(board.exposition(), true);
   EXPECT_THAT(open, HasSubstr("# TYPE execution_status counter\n"));
-  EXPECT_THAT(open, testing::EndsWith("\n# EOF\n"));
+  EXPECT_THAT(open, ::testing::EndsWith("\n# EOF\n"));
 }
 
 TEST(Prometheus, WritesEachSampleOnce) {

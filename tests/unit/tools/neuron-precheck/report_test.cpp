@@ -49,6 +49,15 @@ TEST(PrecheckReport, IsAsBeforeInEveryFormat) {
   expect_golden("precheck.json", render(records_of(found, options), tools::Format::kJson, {}));
 }
 
+TEST(PrecheckReport, SaysNothingOfDevicesThatWereNotChecked) {
+  Options options;
+  options.devices = {2};
+  const auto records = records_of(result(), options);
+  const auto& devices = records.about.at("devices").as_array();
+  ASSERT_EQ(devices.size(), 1u);
+  EXPECT_EQ(devices[0].at("device").to_number<int>(), 2);
+}
+
 TEST(PrecheckState, OfOtherDevicesIsNotLookedAt) {
   Findings findings;
   check_state(rich_host(), {0}, findings);

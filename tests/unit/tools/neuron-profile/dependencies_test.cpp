@@ -7,7 +7,7 @@
 namespace neuron::profile {
 namespace {
 
-class DependenciesOfEvents : public testing::Test {
+class DependenciesOfEvents : public ::testing::Test {
  protected:
   struct Place {
     uint8_t engine = 0;
@@ -58,7 +58,7 @@ TEST_F(DependenciesOfEvents, AWaitDependsOnTheLastChangeBeforeItsEnd) {
   run({.engine = 0, .pc = 8}, 100, 300);
   change(20, {.engine = 0, .pc = 8}, 300, 1, 2);
   run_after(20, 150, {.engine = 3, .pc = 1}, 160);
-  EXPECT_THAT(told(), testing::ElementsAre("instruction 0 to 2, 60"));
+  EXPECT_THAT(told(), ::testing::ElementsAre("instruction 0 to 2, 60"));
 }
 
 // Changes at the reading of inputs come before the end of their instruction.
@@ -68,7 +68,7 @@ TEST_F(DependenciesOfEvents, AnInstructionThatHasNotEndedYetIsWaitedFor) {
   run_after(20, 200'050, {.engine = 3, .pc = 1}, 200'060);
   EXPECT_TRUE(told_.empty());
   run({.engine = 0, .pc = 7}, 190'000, 300'000);
-  EXPECT_THAT(told(), testing::ElementsAre("instruction 2 to 1, -99940"));
+  EXPECT_THAT(told(), ::testing::ElementsAre("instruction 2 to 1, -99940"));
 }
 
 TEST_F(DependenciesOfEvents, AChangeAtTheEndOfAnEarlierRoundIsNotTakenForThisOne) {
@@ -76,7 +76,7 @@ TEST_F(DependenciesOfEvents, AChangeAtTheEndOfAnEarlierRoundIsNotTakenForThisOne
   change(20, {.engine = 0, .pc = 7}, 50'000, 0, 1);
   run_after(20, 50'100, {.engine = 3, .pc = 1}, 50'200);
   run({.engine = 0, .pc = 7}, 60'000, 90'000);
-  EXPECT_THAT(told(), testing::ElementsAre("instruction 0 to 1, 200"));
+  EXPECT_THAT(told(), ::testing::ElementsAre("instruction 0 to 1, 200"));
 }
 
 TEST_F(DependenciesOfEvents, TransfersDependOnTheirTriggerAndWaitsOnTransfers) {
@@ -95,8 +95,8 @@ TEST_F(DependenciesOfEvents, TransfersDependOnTheirTriggerAndWaitsOnTransfers) {
   EXPECT_EQ(trigger->end, 100u);
   run_after(30, 2050, {.engine = 3, .pc = 1}, 2060);
   run_after(NEURON_WAITED_FOR_DMA, 2000, {.engine = 4, .pc = 3}, 2100);
-  EXPECT_THAT(told(), testing::ElementsAre("instruction 0 to transfer 0, 900",
-                                           "transfer 0 to 1, 60", "transfer 0 to 2, 100"));
+  EXPECT_THAT(told(), ::testing::ElementsAre("instruction 0 to transfer 0, 900",
+                                             "transfer 0 to 1, 60", "transfer 0 to 2, 100"));
 }
 
 TEST_F(DependenciesOfEvents, WhatTheHostOrACollectiveCoreEndsIsNotTold) {

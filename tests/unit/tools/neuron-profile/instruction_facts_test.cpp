@@ -42,8 +42,8 @@ isa::Instruction memset(const isa::Operand& to) {
   return set;
 }
 
-using testing::ElementsAre;
-using testing::Pair;
+using ::testing::ElementsAre;
+using ::testing::Pair;
 
 TEST(InstructionFacts, HaveTheBytesOfAnOperandInOnePieceIfItsRowsTouch) {
   EXPECT_THAT(written(facts(memset(tile(512, {16, 4}, {1, 16})))), ElementsAre(Pair(512, 768)));

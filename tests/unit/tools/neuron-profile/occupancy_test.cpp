@@ -18,7 +18,7 @@ void PrintTo(const Stayed& one, std::ostream* out) {
        << " to " << one.to << " by " << one.writer;
 }
 
-class OccupancyOfSbuf : public testing::Test {
+class OccupancyOfSbuf : public ::testing::Test {
  protected:
   void write(uint32_t begin, uint32_t end, uint64_t from, uint64_t writer) {
     occupancy_.add(
@@ -44,16 +44,16 @@ TEST_F(OccupancyOfSbuf, LastsFromTheWriteToTheLastReadBeforeTheNextWrite) {
   read(0, 50, 2000);
   read(0, 100, 3000);
   write(0, 100, 4000, 2);
-  EXPECT_THAT(stays_, testing::ElementsAre(Stayed{0, 100, 1000, 3010, 1, 0}));
+  EXPECT_THAT(stays_, ::testing::ElementsAre(Stayed{0, 100, 1000, 3010, 1, 0}));
   EXPECT_EQ(all().back(), (Stayed{0, 100, 4000, 4010, 2, 0})) << "what nobody reads: the write";
 }
 
 TEST_F(OccupancyOfSbuf, EndsOnlyForTheBytesThatAreWrittenAgain) {
   write(0, 100, 1000, 1);
   write(40, 60, 2000, 2);
-  EXPECT_THAT(stays_, testing::ElementsAre(Stayed{40, 60, 1000, 1010, 1, 0}));
+  EXPECT_THAT(stays_, ::testing::ElementsAre(Stayed{40, 60, 1000, 1010, 1, 0}));
   read(0, 100, 3000);
-  EXPECT_THAT(all(), testing::ElementsAre(
+  EXPECT_THAT(all(), ::testing::ElementsAre(
                          Stayed{40, 60, 1000, 1010, 1, 0}, Stayed{0, 40, 1000, 3010, 1, 0},
                          Stayed{40, 60, 2000, 3010, 2, 0}, Stayed{60, 100, 1000, 3010, 1, 0}));
 }
@@ -62,16 +62,16 @@ TEST_F(OccupancyOfSbuf, OfBytesThatNobodyIsKnownToHaveWrittenBeginsWithTheirFirs
   write(20, 40, 1000, 1);
   read(0, 60, 2000);
   read(0, 10, 3000);
-  EXPECT_THAT(all(), testing::ElementsAre(Stayed{0, 20, 2000, 3010, Occupancy::kNobody, 0},
-                                          Stayed{20, 40, 1000, 2010, 1, 0},
-                                          Stayed{40, 60, 2000, 2010, Occupancy::kNobody, 0}));
+  EXPECT_THAT(all(), ::testing::ElementsAre(Stayed{0, 20, 2000, 3010, Occupancy::kNobody, 0},
+                                            Stayed{20, 40, 1000, 2010, 1, 0},
+                                            Stayed{40, 60, 2000, 2010, Occupancy::kNobody, 0}));
 }
 
 TEST_F(OccupancyOfSbuf, IsLookedAtInEveryThirtySecondPartition) {
   occupancy_.add(
       {.space = NEURON_SPACE_SBUF, .start = 33, .parts = 95, .write = true, .begin = 0, .end = 8},
       0, 1, 7);
-  EXPECT_THAT(all(), testing::ElementsAre(Stayed{0, 8, 0, 1, 7, 64}, Stayed{0, 8, 0, 1, 7, 96}));
+  EXPECT_THAT(all(), ::testing::ElementsAre(Stayed{0, 8, 0, 1, 7, 64}, Stayed{0, 8, 0, 1, 7, 96}));
 }
 
 // An accumulation in PSUM adds to what is there.
@@ -88,7 +88,7 @@ TEST_F(OccupancyOfSbuf, GoesOnWhileWritesAddToIt) {
   add(100, false);
   add(200, true);
   add(300, true);
-  EXPECT_THAT(all(), testing::ElementsAre(Stayed{0, 64, 100, 310, 100, 0}));
+  EXPECT_THAT(all(), ::testing::ElementsAre(Stayed{0, 64, 100, 310, 100, 0}));
 }
 
 }  // namespace

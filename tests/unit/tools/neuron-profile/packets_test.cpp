@@ -15,7 +15,7 @@ std::vector<uint32_t> bytes_of(const std::vector<Packet>& packets) {
   return bytes;
 }
 
-class PacketsOfTransfers : public testing::Test {
+class PacketsOfTransfers : public ::testing::Test {
  protected:
   PacketsOfTransfers() {
     for (const uint32_t bytes : {1000u, 3000u, 4u, 500u, 4u}) {
@@ -35,10 +35,11 @@ class PacketsOfTransfers : public testing::Test {
 };
 
 TEST_F(PacketsOfTransfers, AreThoseOfTheRingInItsOrderWithTheWordThatTellsTheEnd) {
-  EXPECT_THAT(bytes_of(packets_.of(transfer(1, 1000), 0, false)), testing::ElementsAre(1000));
-  EXPECT_THAT(bytes_of(packets_.of(transfer(1, 3004), 0, true)), testing::ElementsAre(3000, 4));
-  EXPECT_THAT(bytes_of(packets_.of(transfer(1, 504), 0, true)), testing::ElementsAre(500, 4));
-  EXPECT_THAT(bytes_of(packets_.of(transfer(2, 4000), 0, false)), testing::ElementsAre(1000, 3000))
+  EXPECT_THAT(bytes_of(packets_.of(transfer(1, 1000), 0, false)), ::testing::ElementsAre(1000));
+  EXPECT_THAT(bytes_of(packets_.of(transfer(1, 3004), 0, true)), ::testing::ElementsAre(3000, 4));
+  EXPECT_THAT(bytes_of(packets_.of(transfer(1, 504), 0, true)), ::testing::ElementsAre(500, 4));
+  EXPECT_THAT(bytes_of(packets_.of(transfer(2, 4000), 0, false)),
+              ::testing::ElementsAre(1000, 3000))
       << "the ring begins again";
 }
 
@@ -66,8 +67,9 @@ TEST_F(PacketsOfTransfers, AreNotKnownBehindLostEvents) {
 TEST_F(PacketsOfTransfers, OfAnInstructionAreItsRows) {
   constexpr uint8_t kOther = 2;
   EXPECT_THAT(bytes_of(packets_.of(transfer(3, 1504, kOther), 500, true)),
-              testing::ElementsAre(500, 500, 500, 4));
-  EXPECT_THAT(bytes_of(packets_.of(transfer(1, 777, kOther), 0, false)), testing::ElementsAre(777));
+              ::testing::ElementsAre(500, 500, 500, 4));
+  EXPECT_THAT(bytes_of(packets_.of(transfer(1, 777, kOther), 0, false)),
+              ::testing::ElementsAre(777));
   EXPECT_TRUE(packets_.of(transfer(3, 1504, kOther), 400, true).empty()) << "rows of other sizes";
   EXPECT_TRUE(packets_.of(transfer(3, 1500, kOther), 0, false).empty()) << "no rows are known";
 }

@@ -38,7 +38,7 @@ TEST(Sink, AFileTakesItsNameWhenItIsWholeAndKeepsThePermissionsOfAnOlderOne) {
   struct stat status {};
   ASSERT_EQ(::stat(folder.path("out").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0640u);
-  EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("out"));
+  EXPECT_THAT(names_in(folder.path()), ::testing::ElementsAre("out"));
 }
 
 TEST(Sink, AFileThatIsGivenUpLeavesNothing) {
@@ -48,7 +48,7 @@ TEST(Sink, AFileThatIsGivenUpLeavesNothing) {
     ASSERT_TRUE(sink) << sink.error().sentence;
     sink->write("half");
   }
-  EXPECT_THAT(names_in(folder.path()), testing::IsEmpty());
+  EXPECT_THAT(names_in(folder.path()), ::testing::IsEmpty());
 }
 
 TEST(Sink, AKilledProcessLeavesNothingWhereFilesWithoutNamesExist) {
@@ -65,7 +65,7 @@ TEST(Sink, AKilledProcessLeavesNothingWhereFilesWithoutNamesExist) {
   const auto left = names_in(folder.path());
   EXPECT_EQ(left.size(), exist ? 0u : 1u);
   if (!left.empty()) {
-    EXPECT_THAT(left[0], testing::StartsWith("out.part"));
+    EXPECT_THAT(left[0], ::testing::StartsWith("out.part"));
   }
 }
 

@@ -28,10 +28,10 @@ TEST(TimeGrid, HasAPointEachNanosecondOfAShortExecutionAndFewOfALongOne) {
 TEST(TimeGrid, SpreadsAnAmountEvenlyAndLosesNothing) {
   TimeGrid grid(4000);
   grid.spread(500, 2500, 1000);
-  EXPECT_THAT(values(grid), testing::ElementsAre(0, 250, 500, 250, 0, 0));
+  EXPECT_THAT(values(grid), ::testing::ElementsAre(0, 250, 500, 250, 0, 0));
   grid.spread(3000, 3000, 7);
   grid.spread(900'000, 900'500, 11);  // behind the end
-  EXPECT_THAT(values(grid), testing::ElementsAre(0, 250, 500, 250, 7, 11));
+  EXPECT_THAT(values(grid), ::testing::ElementsAre(0, 250, 500, 250, 7, 11));
   TimeGrid odd(4000);
   odd.spread(1, 3999, 1'000'003);
   uint64_t sum = 0;
@@ -46,7 +46,7 @@ TEST(TimeGrid, LevelsAreThereFromTheirBeginningToJustBeforeTheirEnd) {
   grid.level(2000, 9000, 5);
   grid.level(3100, 3200, 100);  // between two points
   grid.finish_levels();
-  EXPECT_THAT(values(grid), testing::ElementsAre(0, 2, 7, 5, 5, 5, 5));
+  EXPECT_THAT(values(grid), ::testing::ElementsAre(0, 2, 7, 5, 5, 5, 5));
 }
 
 TEST(TimeGrid, KnowsWhetherItWasGivenAnything) {

@@ -16,8 +16,8 @@ using namespace std::chrono_literals;
 using checks::Finding;
 using checks::Verdict;
 using telemetry::DeviceState;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 Sight ready_sight() {
   Sight sight;
@@ -83,7 +83,7 @@ class Scripted final : public Subject {
   Clock::time_point now_ = Clock::time_point{} + 1h;
 };
 
-class ResetMachine : public testing::Test {
+class ResetMachine : public ::testing::Test {
  protected:
   State run() {
     return reset::run(subject_, plan_, [&](const Event& event) { events_.push_back(event); });

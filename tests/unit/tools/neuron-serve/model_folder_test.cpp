@@ -97,6 +97,17 @@ TEST(ModelFolder, AModelIsAnotherWhenItsFilesOfWeightsWereReplaced) {
   EXPECT_FALSE(scan(folder).at("a").identity == before);
 }
 
+TEST(ModelFolder, AModelIsAnotherWhenItsFileWasReplaced) {
+  for (const char* name : {"a.onnx", "a.neff"}) {
+    const test::Folder folder;
+    folder.write(name, "1");
+    const auto before = scan(folder).at("a").identity;
+    EXPECT_EQ(scan(folder).at("a").identity, before) << name;
+    folder.write(name, "22");
+    EXPECT_FALSE(scan(folder).at("a").identity == before) << name;
+  }
+}
+
 TEST(ModelSettings, BecomeArgumentsOfTheCompiler) {
   ModelSettings settings;
   std::string error;

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class PrivateFile : public testing::Test {
+class PrivateFile : public ::testing::Test {
  protected:
   // The sentence against the file with this mode; "" if it is read.
   std::string judge(mode_t mode) {

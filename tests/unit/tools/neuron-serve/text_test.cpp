@@ -77,7 +77,7 @@ TEST(Elements, ThatATypeCannotHoldAreRefused) {
   }
 }
 
-class Asked : public Job {
+class AskedInText : public Job {
  public:
   void finished() override {}
 };
@@ -112,7 +112,7 @@ ModelSpec two_inputs() {
 }
 
 TEST(InferJson, TakesInputsInAnyOrderAndPutsThemInTheModels) {
-  Asked job;
+  AskedInText job;
   EXPECT_FALSE(parse_inputs(" { \"inputs\" : {\"b\":[7,8], \"a\" : [ [1,2],[3,4] ] } } ",
                             two_inputs(), job));
   EXPECT_EQ(job.rows, 2u);
@@ -123,7 +123,7 @@ TEST(InferJson, TakesInputsInAnyOrderAndPutsThemInTheModels) {
 }
 
 TEST(InferJson, RefusesInputsThatDoNotBelongTogether) {
-  Asked job;
+  AskedInText job;
   for (const char* text :
        {"{\"inputs\":{\"a\":[[1,2]],\"b\":[7,8]}}", "{\"inputs\":{\"a\":[[1,2]]}}",
         "{\"inputs\":{\"a\":[[1,2]],\"a\":[[1,2]],\"b\":[1]}}", "{\"inputs\":{\"a\":[],\"b\":[]}}",
@@ -139,13 +139,13 @@ TEST(InferJson, NoTextThatIsCutOrChangedIsTakenForAnotherOrCrashes) {
   const std::string good = "{\"inputs\":{\"a\":[[1,2],[3,4]],\"b\":[7,8]}}";
   std::mt19937 random(7);
   for (size_t length = 0; length < good.size(); ++length) {
-    Asked job;
+    AskedInText job;
     EXPECT_TRUE(parse_inputs(good.substr(0, length), two_inputs(), job));
   }
   for (int i = 0; i < 20000; ++i) {
     std::string text = good;
     for (int k = 0; k < 3; ++k) text[random() % text.size()] = "[]{}\",:0-e.\x80 "[random() % 13];
-    Asked job;
+    AskedInText job;
     const auto error = parse_inputs(text, two_inputs(), job);
     if (error) {
       EXPECT_LE(error->offset, text.size());
@@ -156,7 +156,7 @@ TEST(InferJson, NoTextThatIsCutOrChangedIsTakenForAnotherOrCrashes) {
 }
 
 TEST(InferJson, WritesOutputsInTheirShapeAndNullForWhatIsNoNumber) {
-  Asked job;
+  AskedInText job;
   job.rows = 2;
   const float y[] = {0.5F, NAN, -3, INFINITY};
   job.output.assign(reinterpret_cast<const char*>(y), sizeof(y));
@@ -200,7 +200,7 @@ TEST(InferJson, SaysWhatIsWrongWithWhichFieldAtWhichByte) {
                            "{\"inputs\":{\"a\"[1]}}",
                            "{\"inputs\":{\"a\":[[[[[[[[[[1]]]]]]]]]]}}",
                            "{\"inputs\":{\"a\":null}}"}) {
-    Asked job;
+    AskedInText job;
     const auto error = parse_inputs(text, two_inputs(), job);
     ASSERT_TRUE(error) << text;
     said += std::string(text) + "\n  " + error->message + " | " + error->field + " | " +
@@ -216,13 +216,13 @@ TEST(InferJson, TakesRowsUpToTheBatchAndOneFlatRow) {
       a += (row ? "," : "") + std::string("[1,2]");
       b += (row ? "," : "") + std::string("9");
     }
-    Asked job;
+    AskedInText job;
     EXPECT_FALSE(
         parse_inputs("{\"inputs\":{\"a\":[" + a + "],\"b\":[" + b + "]}}", two_inputs(), job));
     EXPECT_EQ(job.rows, rows);
     EXPECT_EQ(job.input.size(), rows * 9);
   }
-  Asked flat, many;
+  AskedInText flat, many;
   EXPECT_FALSE(parse_inputs("{\"inputs\":{\"a\":[1,2],\"b\":[1]}}", two_inputs(), flat));
   EXPECT_EQ(flat.rows, 1u);
   EXPECT_TRUE(parse_inputs("{\"inputs\":{\"a\":[[1,2],[1,2],[1,2],[1,2]],\"b\":[1,1,1,1]}}",
@@ -230,7 +230,7 @@ TEST(InferJson, TakesRowsUpToTheBatchAndOneFlatRow) {
 }
 
 TEST(InferJson, TellsTheTimesOfAnAnswer) {
-  Asked job;
+  AskedInText job;
   job.rows = 1;
   job.output.assign(8, '\0');
   job.accepted = Clock::time_point(std::chrono::microseconds(1000));

@@ -12,9 +12,9 @@
 namespace neuron::top {
 namespace {
 
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // A person before the screen.
 struct Person {

@@ -8,7 +8,7 @@
 namespace neuron::telemetry {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Snapshot full_snapshot() {
   Snapshot out;

@@ -15,9 +15,9 @@
 namespace neuron::top {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class TopRecording : public testing::Test {
+class TopRecording : public ::testing::Test {
  protected:
   void record(int count) {
     Recorder recorder;

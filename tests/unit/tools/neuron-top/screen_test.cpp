@@ -11,8 +11,8 @@
 namespace neuron::top {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string text_of(const View& view, int width, int height, bool unicode = true) {
   return lay_out(view, {width, height, unicode}).text();
@@ -50,10 +50,10 @@ TEST(TopLayout, ShowsEachNumberWithItsUnitOrNotAtAll) {
   for (int width = 60; width <= 200; ++width) {
     for (const char* heading : {"Engines ", "Host Used Memory", "Device Used Memory"}) {
       const std::string line = line_of(view, width, heading);
-      EXPECT_THAT(line, testing::AnyOf(testing::EndsWith("B"), testing::EndsWith("/s")))
+      EXPECT_THAT(line, ::testing::AnyOf(::testing::EndsWith("B"), ::testing::EndsWith("/s")))
           << width << ": " << line;
     }
-    EXPECT_THAT(line_of(view, width, "Engines "), testing::EndsWith("executions 123456.7/s"))
+    EXPECT_THAT(line_of(view, width, "Engines "), ::testing::EndsWith("executions 123456.7/s"))
         << width;
   }
   EXPECT_THAT(line_of(view, 200, "Device Used"), HasSubstr("Model Scratchpad: 1.1GB"));

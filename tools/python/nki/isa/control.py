@@ -4,6 +4,7 @@ from .. import loops
 from ..errors import refuse
 from ..recorder import current
 from ..tensor import NkiTensor
+from .types import engine_name
 
 __all__ = ["register_alloc", "register_move", "register_load", "register_store", "core_barrier",
            "sendrecv"]
@@ -82,9 +83,10 @@ def register_store(dst, src):
 
 
 def core_barrier(data, cores, engine=None, name=None):
-    """Waits until both programs of kernel[2] are here; nothing where there is one program."""
+    """Waits until both programs of kernel[2] are here; nothing where there is one program. What they did
+    to all tensors in HBM that both reach is done then, not only to `data`."""
     from .. import grids
-    grids.barrier()
+    grids.barrier(engine_name(engine))
 
 
 def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=None, name=None):

@@ -77,12 +77,21 @@ def _number(value):
 
 def exponential(dst, src, max_value=0.0, reduce_res=None, reduce_cmd=_reduce_commands.idle,
                 reduce_init=0.0, name=None):
-    """dst = exp(src - max_value) on the Vector engine; reduce_res = the sum of dst."""
+    """dst = exp(src - max_value) on the Vector engine; reduce_res = the sum of dst.
+
+    With reduce_cmd.load_reduce the sum begins as reduce_init, a number or a [P, 1] tile.
+    """
     _only_generation_4("exponential")
+    command = command_name(reduce_cmd)
+    loads = command == "load_reduce"
+    if not loads and not (isinstance(reduce_init, (int, float)) and reduce_init == 0):
+        refuse(f"exponential with reduce_init and reduce_cmd = {command}; a sum begins as reduce_init with "
+               "reduce_cmd.load_reduce only")
     return record("exponential", dst=to(dst), src=source(src, "src"),
                   max_value=scalar(max_value, "max_value"),
                   reduce_res=None if reduce_res is None else to(reduce_res, "reduce_res"),
-                  reduce_cmd=command_name(reduce_cmd))
+                  reduce_cmd=command,
+                  reduce_init=scalar(reduce_init, "reduce_init") if loads else None)
 
 
 def rand2(dst, min, max, name=None):

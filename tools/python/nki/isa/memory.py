@@ -3,7 +3,7 @@
 import math
 
 from ..errors import refuse
-from ..recorder import current
+from ..recorder import current, number
 from ..tensor import NkiTensor
 from .types import alu, dge_mode, dst as to, engine, engine_name, oob_mode, record, src as source
 
@@ -143,14 +143,18 @@ def _same(a, b):
 
 def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode=oob_mode.error,
                 name=None):
-    """dst = the sum, maximum or minimum of up to 16 sources of one shape."""
+    """dst = the sum of up to 16 sources of one shape, each times its scale; or their maximum or minimum."""
     skip = getattr(oob_mode, "name", str(oob_mode)) == "skip"
-    if scales is not None and any(s != 1 for s in scales):
-        refuse("dma_compute with scales other than 1 is not available on this chip model")
+    scales = None if scales is None or all(s == 1 for s in scales) else [number(s, "a scale") for s in scales]
+    if scales is not None and (len(scales) != len(srcs) or alu(reduce_op) != "add"):
+        refuse(f"dma_compute with {len(scales)} scales for {len(srcs)} sources and {alu(reduce_op)}; expected "
+               "add, and a scale for each source")
     moved = [s for s in srcs if _indexed(s)]
     if _indexed(dst) or moved:
         others = [s for s in srcs if not _indexed(s)]
         kept = moved if _indexed(dst) else others  # The source that the sum takes the place of
+        if scales is not None:
+            refuse("dma_compute by index has no scales other than 1")
         if alu(reduce_op) != "add" or len(moved) != 1 or len(others) != 1 or not _same(kept[0], dst):
             refuse("dma_compute by index adds rows to what they meet: two sources, one of them the "
                    "destination")
@@ -160,4 +164,4 @@ def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode
     if any(math.prod(s.shape) != dst.size for s in srcs):
         refuse("the sources of dma_compute have as many elements as the destination")
     return record("dma_compute", dst=to(dst), srcs=[source(s, "a source") for s in srcs],
-                  alu=alu(reduce_op))
+                  alu=alu(reduce_op), scales=scales)

@@ -5,6 +5,8 @@ from .types import src as source
 
 __all__ = ["nc_matmul", "nc_transpose"]
 
+_MODES = {None: None, "none": None, "double_row_gen3": "double_row"}  # The last one: its first name
+
 
 def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_onezero=False,
               is_transpose=False, accumulate=None, tile_position=(), tile_size=(),
@@ -17,13 +19,13 @@ def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_on
     tile_position, tile_size = (row, column), (rows, columns): the part of the array that multiplies, 32, 64 or
     128 on each side. Products in parts that share nothing run at the same time.
     """
+    mode = getattr(perf_mode, "name", perf_mode)
     return record("nc_matmul", dst=to(dst), stationary=source(stationary, "stationary"),
                   moving=source(moving, "moving"),
                   onezero_stationary=bool(is_stationary_onezero) or None,
                   onezero_moving=bool(is_moving_onezero) or None, is_transpose=bool(is_transpose) or None,
                   accumulate=None if accumulate is None else bool(accumulate),
-                  perf_mode=None if getattr(perf_mode, "name", perf_mode) in (None, "none")
-                  else getattr(perf_mode, "name", str(perf_mode)),
+                  perf_mode=_MODES.get(mode, str(mode)),
                   **array_tile(tile_position, tile_size))
 
 

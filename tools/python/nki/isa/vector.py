@@ -63,7 +63,14 @@ def scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0=False
 def tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, reverse0=False,
                          reduce_cmd=_reduce_commands.reset_reduce, reduce_init=None,
                          reduce_res_negate=False, name=None):
-    """dst = data op0 operand0; reduce_res = dst reduced over the free dimensions."""
+    """dst = data op0 operand0; reduce_res = dst reduced over the free dimensions.
+
+    With reduce_cmd.load_reduce the reduction begins as reduce_init, a number or a [P, 1] tile.
+    """
+    if (reduce_init is None) != (command_name(reduce_cmd) != "load_reduce"):
+        refuse(f"tensor_scalar_reduce with reduce_cmd = {command_name(reduce_cmd)} and "
+               f"{'no ' if reduce_init is None else ''}reduce_init; it goes with reduce_cmd.load_reduce, and only "
+               "with that")
     return record("tensor_scalar_reduce", dst=to(dst), data=source(data, "data"),
                   alu0=alu(op0, "op0"), operand0=scalar(operand0, "operand0"),
                   reduce_op=alu(reduce_op, "reduce_op"),
@@ -150,12 +157,12 @@ def rng(dst, engine=engine.vector, name=None):
 
 
 def rand_set_state(src_seeds, engine=engine.unknown, name=None):
-    """Sets the XORWOW states of GpSimd: six uint32 in each partition. From trn2 on."""
+    """Sets the XORWOW states of GpSimd, six uint32 in each partition, from trn2 on; or of Vector, 24, on trn3."""
     return record("rand_set_state", src=source(src_seeds, "src_seeds"), engine=engine_name(engine))
 
 
 def rand_get_state(dst, engine=engine.unknown, name=None):
-    """dst[P, 6] = the XORWOW states of GpSimd. From trn2 on."""
+    """dst[P, 6] = the XORWOW states of GpSimd, from trn2 on; or dst[P, 24] of Vector, on trn3."""
     return record("rand_get_state", dst=to(dst), engine=engine_name(engine))
 
 

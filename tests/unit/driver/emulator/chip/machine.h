@@ -19,6 +19,11 @@
 
 namespace neuron::chip {
 
+// Device addresses, the descriptors of a ring, and what freed memory of the host is filled with.
+inline constexpr uint64_t kFrom = 0x1000000, kTo = 0x2000000;
+inline constexpr uint32_t kRing = 256;
+inline constexpr std::byte kFreed{0xA5};
+
 class TestHost final : public HostMemory {
  public:
   std::byte* add(uint64_t address, size_t bytes) {

@@ -11,10 +11,6 @@
 namespace neuron::chip {
 namespace {
 
-constexpr uint64_t kFrom = 0x1000000;
-constexpr uint64_t kTo = 0x2000000;
-constexpr uint32_t kRing = 256;
-
 struct Meta {
   unsigned operation = NEURON_DMA_CAST;
   unsigned from = NEURON_DTYPE_F32;
@@ -349,13 +345,13 @@ TEST_F(ComputeMachine, ComputeTakesTheTimeOfTheDocumentedShareOfACopy) {
 
 // --- malformed packets ---
 
-struct Broken {
+struct BrokenPacket {
   const char* name;
   std::function<void(std::vector<std::array<uint64_t, 2>>&)> change;  // of the M2S descriptors
   const char* rule;                                                   // part of the sentence
 };
 
-class BrokenCompute : public ComputeMachine, public testing::WithParamInterface<Broken> {};
+class BrokenCompute : public ComputeMachine, public testing::WithParamInterface<BrokenPacket> {};
 
 TEST_P(BrokenCompute, FaultsWithASentenceAndWritesNothing) {
   // fma of two sources of 4 elements, each with its metadata.
@@ -388,7 +384,7 @@ void set_operation(Ring& r, uint64_t operation) {
   for (const size_t d : {1, 3}) r[d][0] = (r[d][0] & ~(7ull << 52)) | operation << 52;
 }
 
-const Broken kBroken[] = {
+const BrokenPacket kBroken[] = {
     {"ReservedLow", [](Ring& r) { r[0][0] |= 1; }, "reserved bit"},
     {"ReservedHigh", [](Ring& r) { r[0][0] |= 1ull << 58; }, "reserved bit"},
     {"MetadataIsLast", [](Ring& r) { r[0][0] |= NEURON_DESC_LAST; }, "reserved bit"},

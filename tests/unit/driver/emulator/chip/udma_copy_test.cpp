@@ -7,8 +7,6 @@
 namespace neuron::chip {
 namespace {
 
-constexpr uint64_t kFrom = 0x1000000;
-constexpr uint64_t kTo = 0x2000000;
 constexpr uint64_t kOther = NEURON_V2_HBM_STRIDE + 0x1000000;
 
 TEST(UdmaCopy, CopiesAPacketBeforeTheDoorbellReturns) {
@@ -251,7 +249,7 @@ TEST(UdmaCopy, TransfersRungByTheHostCarryTheCoreOfTheirEngine) {
   }
 }
 
-struct Broken {
+struct BrokenCopy {
   const char* name;
   uint32_t flags;
   uint32_t meta;
@@ -261,10 +259,10 @@ struct Broken {
   bool s2m;
 };
 
-class UdmaBroken : public testing::TestWithParam<Broken> {};
+class UdmaBroken : public testing::TestWithParam<BrokenCopy> {};
 
 TEST_P(UdmaBroken, PacketFaultsAndAbortsItsQueueOnly) {
-  const Broken& broken = GetParam();
+  const BrokenCopy& broken = GetParam();
   Machine m(32);
   m.init(0, 64);
   m.init(1, 64, 0x300000, 0x400000);
@@ -304,34 +302,34 @@ constexpr uint64_t kNowhere = 0x800000000;  // between the stacks
 INSTANTIATE_TEST_SUITE_P(
     Rules, UdmaBroken,
     testing::Values(
-        Broken{"NoFirst", NEURON_DESC_LAST, NEURON_META_DEFAULT, kFrom, kTo, NEURON_FAULT_DMA_DESC,
-               false},
-        Broken{"Metadata", kWhole | NEURON_DESC_META, NEURON_META_DEFAULT, kFrom, kTo,
-               NEURON_FAULT_DMA_DESC, false},
-        Broken{"Compute", kWhole,
-               (NEURON_META_DEFAULT & ~(7u << 23)) | NEURON_META_OP_COMPUTE << 23, kFrom, kTo,
-               NEURON_FAULT_DMA_DESC, false},
-        Broken{"NoOperation", kWhole, 0, kFrom, kTo, NEURON_FAULT_DMA_DESC, false},
-        Broken{"OperationType", kWhole, NEURON_META_DEFAULT | 1u << NEURON_META_TYPE_SHIFT, kFrom,
-               kTo, NEURON_FAULT_DMA_DESC, false},
-        Broken{"Checksum", kWhole, NEURON_META_DEFAULT | 1u << 17, kFrom, kTo,
-               NEURON_FAULT_DMA_DESC, false},
-        Broken{"SourceUnmapped", kWhole, NEURON_META_DEFAULT, kNowhere, kTo, NEURON_FAULT_DMA_BUS,
-               false},
-        Broken{"DestinationUnmapped", kWhole, NEURON_META_DEFAULT, kFrom, kNowhere,
-               NEURON_FAULT_DMA_BUS, true},
-        Broken{"SourceLeavesTheStack", kWhole, NEURON_META_DEFAULT, Machine::kStack - 32, kTo,
-               NEURON_FAULT_DMA_BUS, false},
-        Broken{"HostUnmapped", kWhole, NEURON_META_DEFAULT, NEURON_V2_HOST_BASE, kTo,
-               NEURON_FAULT_DMA_BUS, false},
-        Broken{"PeerChip", kWhole, NEURON_META_DEFAULT, kFrom, kTo | uint64_t{1} << 48,
-               NEURON_FAULT_DMA_BUS, true},
-        Broken{"ReadOnlyRegisters", kWhole, NEURON_META_DEFAULT, kFrom,
-               Machine::kSemaphores + NEURON_SEM_BLOCK_READ, NEURON_FAULT_DMA_BUS, true},
-        Broken{"MisalignedRegisters", kWhole, NEURON_META_DEFAULT, kFrom,
-               Machine::kSemaphores + NEURON_SEM_BLOCK_SET + 2, NEURON_FAULT_DMA_BUS, true},
-        Broken{"AddressOverflow", kWhole, NEURON_META_DEFAULT, kFrom, UINT64_MAX - 16,
-               NEURON_FAULT_DMA_BUS, true}),
+        BrokenCopy{"NoFirst", NEURON_DESC_LAST, NEURON_META_DEFAULT, kFrom, kTo,
+                   NEURON_FAULT_DMA_DESC, false},
+        BrokenCopy{"Metadata", kWhole | NEURON_DESC_META, NEURON_META_DEFAULT, kFrom, kTo,
+                   NEURON_FAULT_DMA_DESC, false},
+        BrokenCopy{"Compute", kWhole,
+                   (NEURON_META_DEFAULT & ~(7u << 23)) | NEURON_META_OP_COMPUTE << 23, kFrom, kTo,
+                   NEURON_FAULT_DMA_DESC, false},
+        BrokenCopy{"NoOperation", kWhole, 0, kFrom, kTo, NEURON_FAULT_DMA_DESC, false},
+        BrokenCopy{"OperationType", kWhole, NEURON_META_DEFAULT | 1u << NEURON_META_TYPE_SHIFT,
+                   kFrom, kTo, NEURON_FAULT_DMA_DESC, false},
+        BrokenCopy{"Checksum", kWhole, NEURON_META_DEFAULT | 1u << 17, kFrom, kTo,
+                   NEURON_FAULT_DMA_DESC, false},
+        BrokenCopy{"SourceUnmapped", kWhole, NEURON_META_DEFAULT, kNowhere, kTo,
+                   NEURON_FAULT_DMA_BUS, false},
+        BrokenCopy{"DestinationUnmapped", kWhole, NEURON_META_DEFAULT, kFrom, kNowhere,
+                   NEURON_FAULT_DMA_BUS, true},
+        BrokenCopy{"SourceLeavesTheStack", kWhole, NEURON_META_DEFAULT, Machine::kStack - 32, kTo,
+                   NEURON_FAULT_DMA_BUS, false},
+        BrokenCopy{"HostUnmapped", kWhole, NEURON_META_DEFAULT, NEURON_V2_HOST_BASE, kTo,
+                   NEURON_FAULT_DMA_BUS, false},
+        BrokenCopy{"PeerChip", kWhole, NEURON_META_DEFAULT, kFrom, kTo | uint64_t{1} << 48,
+                   NEURON_FAULT_DMA_BUS, true},
+        BrokenCopy{"ReadOnlyRegisters", kWhole, NEURON_META_DEFAULT, kFrom,
+                   Machine::kSemaphores + NEURON_SEM_BLOCK_READ, NEURON_FAULT_DMA_BUS, true},
+        BrokenCopy{"MisalignedRegisters", kWhole, NEURON_META_DEFAULT, kFrom,
+                   Machine::kSemaphores + NEURON_SEM_BLOCK_SET + 2, NEURON_FAULT_DMA_BUS, true},
+        BrokenCopy{"AddressOverflow", kWhole, NEURON_META_DEFAULT, kFrom, UINT64_MAX - 16,
+                   NEURON_FAULT_DMA_BUS, true}),
     [](const auto& info) { return info.param.name; });
 
 TEST(UdmaCopy, FaultsOnARingWhoseMemoryIsNotThere) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kArena = 0x1000000;
 constexpr uint32_t kArenaBytes = 0x40000;
-constexpr uint32_t kRing = 96;
+constexpr uint32_t kShortRing = 96;
 
 struct Copy {
   std::vector<std::pair<uint32_t, uint32_t>> sources;  // offset in the arena, bytes
@@ -84,7 +84,7 @@ TEST_P(UdmaDifferential, RandomRingsGiveTheBytesOfTheInterpreter) {
   const bool by_group = GetParam();
   for (uint32_t seed = 1; seed <= 30; ++seed) {
     Machine m(by_group ? 0 : 32);
-    m.init(0, kRing);
+    m.init(0, kShortRing);
     m.fill(kArena, kArenaBytes, seed);
     std::vector<std::byte> expected(m.memory(kArena, kArenaBytes),
                                     m.memory(kArena, kArenaBytes) + kArenaBytes);
@@ -94,21 +94,22 @@ TEST_P(UdmaDifferential, RandomRingsGiveTheBytesOfTheInterpreter) {
       uint32_t new_m2s = 0, new_s2m = 0;
       while (true) {
         const Copy copy = random.next();
-        if (new_m2s + copy.sources.size() > kRing || new_s2m + copy.destinations.size() > kRing) {
+        if (new_m2s + copy.sources.size() > kShortRing ||
+            new_s2m + copy.destinations.size() > kShortRing) {
           break;
         }
         interpret(copy, expected);
         for (size_t i = 0; i < copy.sources.size(); ++i, ++new_m2s) {
           const uint32_t at = m2s + new_m2s;
-          m.source(at % kRing, kArena + copy.sources[i].first, copy.sources[i].second,
+          m.source(at % kShortRing, kArena + copy.sources[i].first, copy.sources[i].second,
                    (i == 0 ? NEURON_DESC_FIRST : 0u) |
                        (i + 1 == copy.sources.size() ? NEURON_DESC_LAST : 0u),
-                   (1 + at / kRing) & 3);
+                   (1 + at / kShortRing) & 3);
         }
         for (size_t i = 0; i < copy.destinations.size(); ++i, ++new_s2m) {
           const uint32_t at = s2m + new_s2m;
-          m.destination(at % kRing, kArena + copy.destinations[i].first,
-                        copy.destinations[i].second, 0, (1 + at / kRing) & 3);
+          m.destination(at % kShortRing, kArena + copy.destinations[i].first,
+                        copy.destinations[i].second, 0, (1 + at / kShortRing) & 3);
         }
       }
       m.ring(0, new_s2m, new_m2s, by_group ? Origin::kEngine : Origin::kHost);
@@ -119,8 +120,10 @@ TEST_P(UdmaDifferential, RandomRingsGiveTheBytesOfTheInterpreter) {
       }
       m2s += new_m2s;
       s2m += new_s2m;
-      ASSERT_EQ(m.get(0, false, NEURON_UDMAQ_HEAD), m2s % kRing | ((1 + m2s / kRing) & 3) << 30);
-      ASSERT_EQ(m.get(0, true, NEURON_UDMAQ_HEAD), s2m % kRing | ((1 + s2m / kRing) & 3) << 30);
+      ASSERT_EQ(m.get(0, false, NEURON_UDMAQ_HEAD), m2s % kShortRing | ((1 + m2s / kShortRing) & 3)
+                                                                           << 30);
+      ASSERT_EQ(m.get(0, true, NEURON_UDMAQ_HEAD), s2m % kShortRing | ((1 + s2m / kShortRing) & 3)
+                                                                          << 30);
       ASSERT_EQ(0, std::memcmp(expected.data(), m.memory(kArena, kArenaBytes), kArenaBytes))
           << "seed " << seed << " batch " << batch;
     }

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint64_t kM2s = 0x10000, kS2m = 0x20000, kFrom = 0x100000, kHbm = 0x200000;
+constexpr uint64_t kM2s = 0x10000, kS2m = 0x20000, kSourceAt = 0x100000, kHbm = 0x200000;
 constexpr uint32_t kCompute = NEURON_META_OP_COMPUTE << NEURON_META_OP_SHIFT | 1u << 19 | 3u;
 
 uint32_t meta_class(unsigned service_class) { return service_class << NEURON_META_CLASS_SHIFT; }
@@ -60,8 +60,8 @@ class PacketsOf {
 
 TEST(UdmaClasses, AreInTheDescriptorThatOpensAPacket) {
   PacketsOf four(kLayoutV4);
-  four.source(64 | NEURON_DESC_FIRST, NEURON_META_DEFAULT | meta_class(2), kFrom);
-  four.source(64 | NEURON_DESC_LAST, NEURON_META_DEFAULT, kFrom + 64);
+  four.source(64 | NEURON_DESC_FIRST, NEURON_META_DEFAULT | meta_class(2), kSourceAt);
+  four.source(64 | NEURON_DESC_LAST, NEURON_META_DEFAULT, kSourceAt + 64);
   four.result(kHbm, 128);
   ASSERT_EQ(four.parse(), Parse::kComplete) << four.fault.rule;
   EXPECT_EQ(four.packet.service_class(), 2U);
@@ -71,7 +71,7 @@ TEST(UdmaClasses, AreInTheDescriptorThatOpensAPacket) {
                   NEURON_DMA_ADD | NEURON_DTYPE_F32 << 4 | NEURON_DTYPE_F32 << 10 | meta_class(3),
                   0);
   computes.source(64 | NEURON_DESC_LAST, kCompute | NEURON_DMA_ADD << NEURON_META_TYPE_SHIFT,
-                  kFrom);
+                  kSourceAt);
   computes.result(kHbm, 64);
   ASSERT_EQ(computes.parse(), Parse::kComplete) << computes.fault.rule;
   EXPECT_EQ(computes.packet.service_class(), 3U);
@@ -79,8 +79,8 @@ TEST(UdmaClasses, AreInTheDescriptorThatOpensAPacket) {
 
 TEST(UdmaClasses, AreRefusedInOtherDescriptorsAndByOtherGenerations) {
   PacketsOf four(kLayoutV4);
-  four.source(64 | NEURON_DESC_FIRST, NEURON_META_DEFAULT, kFrom);
-  four.source(64 | NEURON_DESC_LAST, NEURON_META_DEFAULT | meta_class(1), kFrom + 64);
+  four.source(64 | NEURON_DESC_FIRST, NEURON_META_DEFAULT, kSourceAt);
+  four.source(64 | NEURON_DESC_LAST, NEURON_META_DEFAULT | meta_class(1), kSourceAt + 64);
   four.result(kHbm, 128);
   EXPECT_EQ(four.parse(), Parse::kFault);
   EXPECT_EQ(four.fault.code, NEURON_FAULT_DMA_DESC);
@@ -88,7 +88,7 @@ TEST(UdmaClasses, AreRefusedInOtherDescriptorsAndByOtherGenerations) {
   for (const ChipLayout* layout : {&kLayoutV2, &kLayoutV3}) {
     PacketsOf copies(*layout);
     copies.source(64 | NEURON_DESC_FIRST | NEURON_DESC_LAST, NEURON_META_DEFAULT | meta_class(1),
-                  kFrom);
+                  kSourceAt);
     copies.result(kHbm, 64);
     EXPECT_EQ(copies.parse(), Parse::kFault);
     EXPECT_THAT(copies.fault.rule, HasSubstr("needs generation 4"));
@@ -97,7 +97,7 @@ TEST(UdmaClasses, AreRefusedInOtherDescriptorsAndByOtherGenerations) {
                     NEURON_DMA_ADD | NEURON_DTYPE_F32 << 4 | NEURON_DTYPE_F32 << 10 | meta_class(1),
                     0);
     computes.source(64 | NEURON_DESC_LAST, kCompute | NEURON_DMA_ADD << NEURON_META_TYPE_SHIFT,
-                    kFrom);
+                    kSourceAt);
     computes.result(kHbm, 64);
     EXPECT_EQ(computes.parse(), Parse::kFault);
     EXPECT_THAT(computes.fault.rule, HasSubstr("reserved bit"));
@@ -122,7 +122,7 @@ uint64_t time_of(const ChipLayout& layout, const Sum& sum, uint64_t offset, bool
                      (sum.sources - 1) << 17,
                  sum.operation == NEURON_DMA_FMA ? 0x3F800000u : constant);
   packets.source(4096 | NEURON_DESC_LAST, kCompute | sum.operation << NEURON_META_TYPE_SHIFT,
-                 kFrom);
+                 kSourceAt);
   const uint64_t window = layout.device_of(layout.core_windows + NEURON_V2_CORE_WINDOW_SIZE);
   const uint64_t to = in_core ? window + offset : kHbm;
   packets.result(to | (sum.routed ? layout.routed_bits & ~(layout.routed_bits - 1) : 0), 8192);
@@ -160,7 +160,7 @@ TEST(SbufReadAddWrite, ADescriptorTakesAsLongAsOneOfACopy) {
               NEURON_DMA_ADD | NEURON_DTYPE_F32 << 4 | NEURON_DTYPE_F32 << 10 | 1u << 16, 0);
   for (unsigned n = 0; n < 4; ++n) {
     sums.source(64 | (n == 3 ? NEURON_DESC_LAST : 0),
-                kCompute | NEURON_DMA_ADD << NEURON_META_TYPE_SHIFT, kFrom + n * 64);
+                kCompute | NEURON_DMA_ADD << NEURON_META_TYPE_SHIFT, kSourceAt + n * 64);
   }
   sums.result(sums.layout().device_of(sums.layout().core_windows), 256);
   EXPECT_EQ(sums.time(1000), 4000U) << "metadata takes no time";

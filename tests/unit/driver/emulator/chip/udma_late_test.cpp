@@ -13,10 +13,8 @@ namespace {
 using testing::HasSubstr;
 
 constexpr unsigned kQueue = 2;
-constexpr uint64_t kFrom = 0x1000000;
-constexpr uint64_t kTo = 0x100000;  // of the host
-constexpr uint32_t kBytes = 0x1000;
-constexpr std::byte kFreed{0xA5};
+constexpr uint64_t kLateTo = 0x100000;  // of the host
+constexpr uint32_t kLateBytes = 0x1000;
 constexpr uint64_t kMs = 1'000'000;
 constexpr uint32_t kAborted = NEURON_UDMA_STATE_ABORT;
 
@@ -40,22 +38,22 @@ class UdmaLate : public testing::Test {
   UdmaLate() {
     writes.set_log([this](const std::string& sentence) { said.push_back(sentence); });
     m.bus.set_host_writes(&writes);
-    memory = m.host.add(kTo, size_t{16} * kBytes);
-    std::fill_n(memory, size_t{16} * kBytes, kFreed);
-    m.fill(kFrom, size_t{16} * kBytes, 1);
+    memory = m.host.add(kLateTo, size_t{16} * kLateBytes);
+    std::fill_n(memory, size_t{16} * kLateBytes, kFreed);
+    m.fill(kFrom, size_t{16} * kLateBytes, 1);
     m.init(kQueue, 64);
   }
   // `count` copies to the host, which are collected into one if they are in order.
   void copy(uint32_t count, bool in_order) {
     for (uint32_t slot = 0; slot < count; ++slot) {
       const uint32_t at = in_order ? slot : slot ^ 1;
-      m.copy(slot, kFrom + uint64_t{slot} * kBytes,
-             NEURON_V2_HOST_BASE + kTo + uint64_t{at} * kBytes, kBytes);
+      m.copy(slot, kFrom + uint64_t{slot} * kLateBytes,
+             NEURON_V2_HOST_BASE + kLateTo + uint64_t{at} * kLateBytes, kLateBytes);
     }
     m.ring(kQueue, count, count);
   }
   bool written(uint32_t at) const {
-    return std::any_of(memory + size_t{at} * kBytes, memory + size_t{at + 1} * kBytes,
+    return std::any_of(memory + size_t{at} * kLateBytes, memory + size_t{at + 1} * kLateBytes,
                        [](std::byte byte) { return byte != kFreed; });
   }
   uint32_t state(bool s2m) {
@@ -71,7 +69,7 @@ class UdmaLate : public testing::Test {
 TEST_F(UdmaLate, NothingIsWrittenForACopyThatItsDriverHasGivenUp) {
   for (const bool in_order : {true, false}) {
     SCOPED_TRACE(in_order);
-    std::fill_n(memory, size_t{16} * kBytes, kFreed);
+    std::fill_n(memory, size_t{16} * kLateBytes, kFreed);
     said.clear();
     Sleeper sleeper(4);
     m.engine.set_listener(&sleeper);
@@ -107,12 +105,12 @@ TEST_F(UdmaLate, NothingIsWrittenForACopyThatItsDriverHasGivenUp) {
 }
 
 TEST_F(UdmaLate, ACopyToTheDeviceIsRefusedAsWellAndSaid) {
-  m.host.add(0x800000, kBytes);
+  m.host.add(0x800000, kLateBytes);
   Sleeper sleeper(0);
   m.engine.set_listener(&sleeper);
   m.bus.set_patience({.descriptor_ns = 100 * kMs});
-  m.copy(0, NEURON_V2_HOST_BASE + 0x800000, 0x2000000, kBytes);
-  std::fill_n(m.memory(0x2000000, kBytes), kBytes, kFreed);
+  m.copy(0, NEURON_V2_HOST_BASE + 0x800000, 0x2000000, kLateBytes);
+  std::fill_n(m.memory(0x2000000, kLateBytes), kLateBytes, kFreed);
   m.ring(kQueue, 1, 1);
   EXPECT_EQ(*m.memory(0x2000000), kFreed);
   ASSERT_EQ(said.size(), 1u);

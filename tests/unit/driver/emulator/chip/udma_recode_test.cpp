@@ -13,10 +13,7 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-constexpr uint64_t kFrom = 0x1000000;
-constexpr uint64_t kTo = 0x2000000;
 constexpr uint64_t kBack = 0x3000000;
-constexpr uint32_t kRing = 256;
 
 class RecodeMachine : public testing::Test {
  protected:

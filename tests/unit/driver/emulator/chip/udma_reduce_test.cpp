@@ -128,8 +128,6 @@ TEST_P(Reduce, WritesOverAnyOfItsSources) {
 
 // --- packets ---
 
-constexpr uint64_t kFrom = 0x1000000, kTo = 0x2000000;
-
 struct Header {
   unsigned operation = NEURON_DMA_REDUCE;
   unsigned from = NEURON_DTYPE_I32;

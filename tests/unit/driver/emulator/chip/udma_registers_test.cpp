@@ -7,9 +7,6 @@
 namespace neuron::chip {
 namespace {
 
-constexpr uint64_t kFrom = 0x1000000;
-constexpr uint64_t kTo = 0x2000000;
-
 TEST(UdmaRegisters, ReadBackWhatADriverStores) {
   Machine m;
   EXPECT_EQ(m.get(0, false, NEURON_UDMAQ_CFG), NEURON_UDMAQ_CFG_RESET);

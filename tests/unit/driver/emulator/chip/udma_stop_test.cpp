@@ -15,10 +15,8 @@ namespace neuron::chip {
 namespace {
 
 constexpr uint32_t kSlots = 256;
-constexpr uint32_t kBytes = 0x10000;
-constexpr uint64_t kFrom = 0x1000000;
-constexpr uint64_t kTo = 0x100000;  // of the host
-constexpr std::byte kFreed{0xA5};
+constexpr uint32_t kStoppedBytes = 0x10000;
+constexpr uint64_t kStoppedTo = 0x100000;  // of the host
 
 // The group of a core, which executes whatever a queue holds.
 class Group {
@@ -75,8 +73,8 @@ constexpr Stop kStops[] = {
 TEST(UdmaStop, NothingIsWrittenBehindARegisterWriteThatStopsAQueue) {
   Machine m(1);
   m.engine.set_listener(nullptr);
-  std::byte* const memory = m.host.add(kTo, size_t{kSlots} * kBytes);
-  m.fill(kFrom, kBytes, 1);
+  std::byte* const memory = m.host.add(kStoppedTo, size_t{kSlots} * kStoppedBytes);
+  m.fill(kFrom, kStoppedBytes, 1);
   std::mt19937 random(4711);
   constexpr unsigned kQueue = 2;
   Group group(m, kQueue);
@@ -87,16 +85,17 @@ TEST(UdmaStop, NothingIsWrittenBehindARegisterWriteThatStopsAQueue) {
     for (uint32_t slot = 0; slot < kSlots; ++slot) {
       // Single packets and pieces that are copied together.
       const uint32_t at = round % 2 == 0 ? slot : kSlots - 1 - slot;
-      m.copy(slot, kFrom, NEURON_V2_HOST_BASE + kTo + uint64_t{at} * kBytes, kBytes);
+      m.copy(slot, kFrom, NEURON_V2_HOST_BASE + kStoppedTo + uint64_t{at} * kStoppedBytes,
+             kStoppedBytes);
     }
     m.ring(kQueue, kSlots, kSlots, Origin::kEngine);
     for (unsigned runs = random() % 4; runs != 0; --runs) group.await_run();
     stop.act(m, kQueue);
-    std::fill_n(memory, size_t{kSlots} * kBytes, kFreed);
+    std::fill_n(memory, size_t{kSlots} * kStoppedBytes, kFreed);
     for (int look = 0; look < 20; ++look) std::this_thread::yield();
-    const auto written = std::find_if(memory, memory + size_t{kSlots} * kBytes,
+    const auto written = std::find_if(memory, memory + size_t{kSlots} * kStoppedBytes,
                                       [](std::byte byte) { return byte != kFreed; });
-    ASSERT_EQ(written, memory + size_t{kSlots} * kBytes)
+    ASSERT_EQ(written, memory + size_t{kSlots} * kStoppedBytes)
         << "round " << round << ": " << stop.name << ", byte " << written - memory;
   }
 }

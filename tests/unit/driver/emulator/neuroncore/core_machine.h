@@ -22,6 +22,7 @@
 #include "hw/control.h"
 #include "hw/notification.h"
 #include "hw/udma.h"
+#include "tests/unit/driver/emulator/neuroncore/executed.h"
 
 namespace neuron::core {
 
@@ -163,6 +164,16 @@ inline isa::Operand psum(unsigned parts, uint32_t base, unsigned dtype, int size
   return tile(NEURON_SPACE_PSUM, 0, parts, base, dtype, {size});
 }
 
+// Encodes a program for an engine of a chip of the generation, and notes what this test executes.
+inline void place_at(std::byte* code, const std::vector<Instruction>& program, unsigned engine,
+                     unsigned generation) {
+  for (const Instruction& i : program) {
+    isa::encode(i, isa::MutableBytes(code, NEURON_INSTRUCTION_BYTES));
+    Executed::all().note(i, engine, generation);
+    code += NEURON_INSTRUCTION_BYTES;
+  }
+}
+
 class CoreMachine : public ::testing::Test {
  protected:
   void SetUp() override { create(2); }
@@ -194,11 +205,8 @@ class CoreMachine : public ::testing::Test {
     set(engine, NEURON_ENG_CONTROL, NEURON_CMD_START);
   }
   void place(unsigned engine, const std::vector<Instruction>& program) {
-    std::byte* code = memory(kCode + engine * 0x10000, program.size() * NEURON_INSTRUCTION_BYTES);
-    for (size_t n = 0; n < program.size(); ++n) {
-      isa::encode(program[n],
-                  isa::MutableBytes(code + n * NEURON_INSTRUCTION_BYTES, NEURON_INSTRUCTION_BYTES));
-    }
+    place_at(memory(kCode + engine * 0x10000, program.size() * NEURON_INSTRUCTION_BYTES), program,
+             engine, generation_);
   }
   chip::RunResult run(int milliseconds = 2000) {
     return chip_->run_group(

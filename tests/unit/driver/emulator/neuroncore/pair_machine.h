@@ -35,11 +35,7 @@ class PairMachine : public CoreMachine {
   }
   void start(unsigned core, unsigned engine, const std::vector<Instruction>& program) {
     const uint64_t code = kCode + core * 0x80000 + engine * 0x10000;
-    std::byte* bytes = memory(code, program.size() * NEURON_INSTRUCTION_BYTES);
-    for (size_t n = 0; n < program.size(); ++n) {
-      isa::encode(program[n], isa::MutableBytes(bytes + n * NEURON_INSTRUCTION_BYTES,
-                                                NEURON_INSTRUCTION_BYTES));
-    }
+    place_at(memory(code, program.size() * NEURON_INSTRUCTION_BYTES), program, engine, generation_);
     set_core(at(core, engine, NEURON_ENG_PROG_LO), static_cast<uint32_t>(code));
     set_core(at(core, engine, NEURON_ENG_PROG_COUNT), static_cast<uint32_t>(program.size()));
     set_core(at(core, engine, NEURON_ENG_CONTROL), NEURON_CMD_START);

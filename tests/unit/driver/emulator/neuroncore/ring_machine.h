@@ -156,11 +156,8 @@ class RingMachine {
   void start(const Member& me, uint64_t block, unsigned number,
              const std::vector<Instruction>& program) {
     const uint64_t code = kCode + me.core * kCoreStride + number * 0x10000;
-    std::byte* at = memory(me, code, program.size() * NEURON_INSTRUCTION_BYTES);
-    for (size_t n = 0; n < program.size(); ++n) {
-      isa::encode(program[n],
-                  isa::MutableBytes(at + n * NEURON_INSTRUCTION_BYTES, NEURON_INSTRUCTION_BYTES));
-    }
+    place_at(memory(me, code, program.size() * NEURON_INSTRUCTION_BYTES), program,
+             number == 0 ? NEURON_ENGINE_SP : NEURON_ENGINE_CC, 2);
     std::array<uint32_t, 16> words{};
     words[NEURON_ENG_PROG_LO / 4] = static_cast<uint32_t>(code);
     words[NEURON_ENG_PROG_COUNT / 4] = static_cast<uint32_t>(program.size());

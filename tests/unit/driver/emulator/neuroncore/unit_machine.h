@@ -58,6 +58,7 @@ class UnitMachine : public ::testing::Test {
   }
 
   Fault execute(unsigned engine, const Instruction& i) {
+    Executed::all().note(i, engine, limits_.generation);
     UnitContext& unit = unit_of(engine);
     unit.engine = engine;
     unit.rounding = i.rounding == 2 ? numerics::Rounding::kStochastic : default_rounding_;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned kOperations = 64;
 
-float one(unsigned op, float a, float b) {
+float one_result(unsigned op, float a, float b) {
   float out;
   alu(op, &a, &b, &out, 1);
   return out;
@@ -73,7 +73,9 @@ TEST(Alu, ComputesWhatTheOperationsNamesSay) {
                         Case{NEURON_ALU_ABS_MAX, -4, 3, 4},
                         Case{NEURON_ALU_ABS_MIN, -4, -3, 3},
                         Case{NEURON_ALU_DIV, 3, 2, 1.5f},
-                        Case{NEURON_ALU_MOD, -7, 4, -3},
+                        Case{NEURON_ALU_MOD, -7, 4, 1},
+                        Case{NEURON_ALU_MOD, 7, -4, -1},
+                        Case{NEURON_ALU_MOD, 7.5f, 2, 1.5f},
                         Case{NEURON_ALU_POW, 2, 10, 1024},
                         Case{NEURON_ALU_AVERAGE, 2, 3, 2.5f},
                         Case{NEURON_ALU_EQ, 2, 2, 1},
@@ -91,7 +93,7 @@ TEST(Alu, ComputesWhatTheOperationsNamesSay) {
                         Case{NEURON_ALU_RSQRT, 4, 9, 0.5f},
                         Case{NEURON_ALU_RECIPROCAL, 4, 9, 0.25f},
                         Case{NEURON_ALU_BYPASS, 4, 9, 4}}) {
-    EXPECT_EQ(one(c.op, c.a, c.b), c.result) << "operation " << c.op;
+    EXPECT_EQ(one_result(c.op, c.a, c.b), c.result) << "operation " << c.op;
   }
 }
 
@@ -111,27 +113,27 @@ TEST(Alu, NanIsUnorderedTrueAndCanonical) {
   for (unsigned op : {NEURON_ALU_ADD, NEURON_ALU_SUB, NEURON_ALU_MUL, NEURON_ALU_DIV,
                       NEURON_ALU_MAX, NEURON_ALU_MIN, NEURON_ALU_ABS_MAX, NEURON_ALU_ABS_MIN,
                       NEURON_ALU_AVERAGE, NEURON_ALU_MOD, NEURON_ALU_POW}) {
-    EXPECT_EQ(bits_of(one(op, payload, 2.0f)), kNanBits) << op;
-    EXPECT_EQ(bits_of(one(op, 2.0f, payload)), kNanBits) << op;
+    EXPECT_EQ(bits_of(one_result(op, payload, 2.0f)), kNanBits) << op;
+    EXPECT_EQ(bits_of(one_result(op, 2.0f, payload)), kNanBits) << op;
   }
   for (unsigned op : {NEURON_ALU_ABS, NEURON_ALU_SQUARE, NEURON_ALU_RELU, NEURON_ALU_RSQRT,
                       NEURON_ALU_RECIPROCAL}) {
-    EXPECT_EQ(bits_of(one(op, payload, 0.0f)), kNanBits) << op;
+    EXPECT_EQ(bits_of(one_result(op, payload, 0.0f)), kNanBits) << op;
   }
-  EXPECT_EQ(bits_of(one(NEURON_ALU_BYPASS, payload, 0.0f)), 0xFF812345u);
-  EXPECT_EQ(bits_of(one(NEURON_ALU_SUB, INFINITY, INFINITY)), kNanBits);
+  EXPECT_EQ(bits_of(one_result(NEURON_ALU_BYPASS, payload, 0.0f)), 0xFF812345u);
+  EXPECT_EQ(bits_of(one_result(NEURON_ALU_SUB, INFINITY, INFINITY)), kNanBits);
   for (unsigned op : {NEURON_ALU_EQ, NEURON_ALU_GT, NEURON_ALU_GE, NEURON_ALU_LT, NEURON_ALU_LE}) {
-    EXPECT_EQ(one(op, NAN, NAN), 0.0f) << op;
+    EXPECT_EQ(one_result(op, NAN, NAN), 0.0f) << op;
   }
-  EXPECT_EQ(one(NEURON_ALU_NE, NAN, NAN), 1.0f);
-  EXPECT_EQ(one(NEURON_ALU_LOGICAL_AND, NAN, 1.0f), 1.0f);
+  EXPECT_EQ(one_result(NEURON_ALU_NE, NAN, NAN), 1.0f);
+  EXPECT_EQ(one_result(NEURON_ALU_LOGICAL_AND, NAN, 1.0f), 1.0f);
 }
 
 TEST(Alu, MaxAndMinOrderTheZeros) {
-  EXPECT_FALSE(std::signbit(one(NEURON_ALU_MAX, -0.0f, 0.0f)));
-  EXPECT_FALSE(std::signbit(one(NEURON_ALU_MAX, 0.0f, -0.0f)));
-  EXPECT_TRUE(std::signbit(one(NEURON_ALU_MIN, -0.0f, 0.0f)));
-  EXPECT_TRUE(std::signbit(one(NEURON_ALU_MIN, 0.0f, -0.0f)));
+  EXPECT_FALSE(std::signbit(one_result(NEURON_ALU_MAX, -0.0f, 0.0f)));
+  EXPECT_FALSE(std::signbit(one_result(NEURON_ALU_MAX, 0.0f, -0.0f)));
+  EXPECT_TRUE(std::signbit(one_result(NEURON_ALU_MIN, -0.0f, 0.0f)));
+  EXPECT_TRUE(std::signbit(one_result(NEURON_ALU_MIN, 0.0f, -0.0f)));
 }
 
 TEST(Alu, KeepsOrFlushesSubnormalsAsAsked) {
@@ -165,7 +167,7 @@ TEST(Alu, ReducesManyRowsAsOneByOneOnEveryPath) {
     if (!alu_is_reducible(op)) continue;
     std::vector<float> expected(rows, reduce_identity(op));
     for (size_t r = 0; r < rows; ++r) {
-      for (size_t i = 0; i < n; ++i) expected[r] = one(op, expected[r], in[r * stride + i]);
+      for (size_t i = 0; i < n; ++i) expected[r] = one_result(op, expected[r], in[r * stride + i]);
     }
     paths.expect_same(
         [&] {
@@ -268,6 +270,27 @@ TEST(Alu, RemainderIsExact) {
     const float expected = std::fmod(a[i], b[i]), found = remainder_towards_zero(a[i], b[i]);
     ASSERT_EQ(bits_of(found), std::isnan(expected) ? kNanBits : bits_of(expected))
         << a[i] << " " << b[i];
+  }
+}
+
+// The reference is the rule as Python's floor division states it, on double quotients of small
+// numbers, and the cases that NumPy documents.
+TEST(Alu, ModHasTheSignOfTheDivisor) {
+  for (int x = -50; x <= 50; ++x) {
+    for (int y = -9; y <= 9; ++y) {
+      if (y == 0) continue;
+      const double exact = x - y * std::floor(static_cast<double>(x) / y);
+      const float found =
+          one_result(NEURON_ALU_MOD, static_cast<float>(x) / 4, static_cast<float>(y) / 4);
+      EXPECT_EQ(found, exact / 4) << x << " mod " << y;
+      EXPECT_EQ(std::signbit(found), y < 0) << x << " mod " << y;
+    }
+  }
+  EXPECT_EQ(one_result(NEURON_ALU_MOD, -1.0f, INFINITY), INFINITY);
+  EXPECT_EQ(one_result(NEURON_ALU_MOD, 1.0f, INFINITY), 1.0f);
+  EXPECT_EQ(one_result(NEURON_ALU_MOD, -1e-30f, 1.0f), 1.0f) << "rounded once";
+  for (const auto& [x, y] : {std::pair{1.0f, 0.0f}, {INFINITY, 2.0f}, {NAN, 1.0f}}) {
+    EXPECT_EQ(bits_of(one_result(NEURON_ALU_MOD, x, y)), kNanBits) << x << " mod " << y;
   }
 }
 

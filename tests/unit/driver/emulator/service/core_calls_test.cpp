@@ -3,9 +3,15 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <future>
+#include <string>
 
 #include "driver/emulator/service/error.h"
 #include "hw/notification.h"
+#include "tests/support/child.h"
 #include "tests/unit/driver/emulator/service/fake_chip.h"
 #include "uapi/neuron_datastore.h"
 
@@ -45,6 +51,30 @@ TEST_F(CoreCalls, ASecondOpenerOfAMarkedCoreLearnsWhoHoldsIt) {
   ASSERT_EQ(second->ioctl(NEURON_IOCTL_CRWL_NC_RANGE_UNMARK, &all), 0);
   EXPECT_EQ(mark(second, 1, 0, 0, &map), -EBUSY);
   EXPECT_EQ(mark(second, 1, 1, 1, &map), 0);
+}
+
+// A kernel has closed what a process had open before anybody learns of its end.
+TEST_F(CoreCalls, AMarkOfAProcessThatHasEndedIsWaitedForAndThatOfOneThatLivesIsNot) {
+  test::Child ended = test::Child::forked([] { return 0; });
+  const pid_t pid = ended.pid();
+  ASSERT_EQ(ended.wait(), 0);
+  Session *first = nullptr, *second = nullptr;
+  ASSERT_EQ(instance_->open(0, O_RDWR, Client{.pid = pid, .process = 1}, &first), 0);
+  ASSERT_EQ(instance_->open(0, O_RDWR, Client{.pid = ::getpid(), .process = 2}, &second), 0);
+  neuron_ioctl_crwl_nc_map_ext map;
+  ASSERT_EQ(mark(first, 1, 0, 0, &map), 0);
+  std::future<int> result = std::async(std::launch::async, [&] {
+    neuron_ioctl_crwl_nc_map_ext wanted;
+    return mark(second, 1, 0, 0, &wanted);
+  });
+  EXPECT_EQ(result.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  ASSERT_EQ(instance_->close(first), 0);
+  EXPECT_EQ(result.get(), 0);
+
+  Session* third = nullptr;
+  ASSERT_EQ(instance_->open(0, O_RDWR, Client{.pid = ::getppid(), .process = 3}, &third), 0);
+  EXPECT_EQ(mark(third, 1, 0, 0, &map), -EBUSY);
+  EXPECT_THAT(last_error(), HasSubstr("core 0 is held by pid " + std::to_string(::getpid())));
 }
 
 TEST_F(CoreCalls, ClosingADescriptorGivesUpItsMarks) {

@@ -85,11 +85,33 @@ TEST_F(QueueCalls, DescriptorsMayOnlyPointToHostMemoryOfTheDevice) {
   nd_descriptor wild =
       nd_descriptor_source(NEURON_V2_HOST_BASE | 0x0F0000000000, 64, 1, ND_BARRIER_NONE);
   EXPECT_EQ(put(ring, &wild, 1, 0, NEURON_DMA_QUEUE_TYPE_TX), -EINVAL);
-  EXPECT_THAT(last_error(), HasSubstr("descriptor 0 points to host address"));
+  EXPECT_THAT(last_error(), HasSubstr("descriptor 0 points to 64 bytes of host memory at"));
   wild.address = 0x123456789;  // device addresses are the engine's to judge
   EXPECT_EQ(put(ring, &wild, 1, 0, NEURON_DMA_QUEUE_TYPE_TX), 0);
   EXPECT_EQ(put(ring, &wild, 1, 4096, NEURON_DMA_QUEUE_TYPE_TX), -EINVAL);
   EXPECT_EQ(put(ring, &wild, 1, 0, NEURON_DMA_QUEUE_TYPE_COMPLETION), -EPERM);
+}
+
+// As the kernel module looks at them.
+TEST_F(QueueCalls, AllBytesOfADescriptorAreOfOneAllocationAndMetadataIsNoAddress) {
+  const uint64_t ring = allocate(4096, true, 17);
+  const uint64_t memory = info(allocate(4096, true, 2)).pa;
+  const auto put_one = [&](uint64_t address, uint32_t length) {
+    const nd_descriptor source = nd_descriptor_source(address, length, 1, ND_BARRIER_NONE);
+    return put(ring, &source, 1, 0, NEURON_DMA_QUEUE_TYPE_TX);
+  };
+  EXPECT_EQ(put_one(memory, 4096), 0) << last_error();
+  EXPECT_EQ(put_one(memory + 4095, 1), 0) << last_error();
+  EXPECT_EQ(put_one(memory + 4095, 2), -EINVAL);
+  EXPECT_THAT(last_error(), HasSubstr("descriptor 0 points to 2 bytes of host memory at"));
+  EXPECT_EQ(put_one(memory, 65536), -EINVAL);
+  // The last byte is the host's, the first one the device's.
+  EXPECT_EQ(put_one(NEURON_V2_HOST_BASE - 1, 2), -EINVAL);
+
+  nd_descriptor metadata =
+      nd_descriptor_source(NEURON_V2_HOST_BASE | 0x0F0000000000, 64, 1, ND_BARRIER_NONE);
+  metadata.control |= NEURON_DESC_META;
+  EXPECT_EQ(put(ring, &metadata, 1, 0, NEURON_DMA_QUEUE_TYPE_TX), 0) << last_error();
 }
 
 TEST_F(QueueCalls, ABatchStopsAtTheFirstBadEntry) {

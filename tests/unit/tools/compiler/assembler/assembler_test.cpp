@@ -6,13 +6,13 @@
 
 #include "driver/isa/instruction.h"
 #include "runtime/neff/container.h"
-#include "runtime/neff/model.h"
+#include "runtime/neff/model_reader.h"
 #include "tools/compiler/assembler/disassembler.h"
 
 namespace neuron::assembler {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr const char* kHeader = R"(.neff name=test, build=unit
 .var x : f32 [128, 4] input
@@ -155,7 +155,7 @@ END
   const auto shown = disassemble(*file);
   ASSERT_TRUE(shown.has_value()) << shown.error().sentence;
   EXPECT_TRUE(shown->same_file);
-  EXPECT_THAT(shown->verbatim, testing::IsEmpty());
+  EXPECT_THAT(shown->verbatim, ::testing::IsEmpty());
   for (const char* part :
        {".var raw : file, size=3, align=64, file=\"raw.dat\"", ".var p : pointer, to=later",
         "list=[later, w]", ".sem stored = 100", "instances=[a, \"b c\"]", "ring=128",
@@ -346,10 +346,10 @@ TEST(Assembler, AnUnknownOperationOrFunctionComesWithTheListOfThem) {
   EXPECT_THAT(
       refusal(".engine DVE\n tensor_reduce sbuf[0:128, 0] f32 [4] = sbuf[0:128, 64] f32 [4], "
               "reduce=frob, axes=1\n ret\n"),
-      testing::AllOf(HasSubstr("an operation: bypass, add,"), HasSubstr("shr_arith")));
+      ::testing::AllOf(HasSubstr("an operation: bypass, add,"), HasSubstr("shr_arith")));
   EXPECT_THAT(refusal(".engine Activation\n activate sbuf[0:128, 0] f32 [4] = frob sbuf[0:128, 64] "
                       "f32 [4]\n ret\n"),
-              testing::AllOf(HasSubstr("table128"), HasSubstr("exp"), HasSubstr("gelu")));
+              ::testing::AllOf(HasSubstr("table128"), HasSubstr("exp"), HasSubstr("gelu")));
 }
 
 // Two transfers of a queue, and `code`.

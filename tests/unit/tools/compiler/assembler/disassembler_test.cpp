@@ -8,6 +8,7 @@
 #include <random>
 
 #include "runtime/base/file.h"
+#include "runtime/neff/model_reader.h"
 #include "tests/unit/driver/isa/samples.h"
 #include "tests/unit/runtime/neff/sample_program.h"
 #include "tools/compiler/assembler/assembler.h"
@@ -21,12 +22,12 @@ namespace {
 
 using test::must;
 using test::SampleProgram;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using Bytes = std::vector<uint8_t>;
 
-Bytes assembled(const std::string& text) {
+Bytes assembled_bytes(const std::string& text) {
   AssembleOptions options;
   const Assembled result = assemble(text, options);
   EXPECT_TRUE(result.ok()) << render(result.errors, "text", text);
@@ -39,7 +40,7 @@ void expect_same_file(const Bytes& file, const std::string& name) {
   const auto shown = disassemble(file);
   ASSERT_TRUE(shown.has_value()) << name << ": " << shown.error().sentence;
   EXPECT_TRUE(shown->same_file) << name;
-  EXPECT_EQ(assembled(shown->text), file) << name;
+  EXPECT_EQ(assembled_bytes(shown->text), file) << name;
   EXPECT_THAT(shown->verbatim, IsEmpty()) << name;
 }
 
@@ -89,6 +90,8 @@ TEST(Disassembler, BothProgramsOfALogicalCoreOfTwoComeBackToTheSameBytes) {
     const auto tile = program.sbuf("tile", 64, 8, NEURON_DTYPE_F32);
     program.memset(Engine::kDve, tile.all(), bits);
     program.dma(Engine::kSp, output.all(), tile.all());
+    const auto board = program.shared_temporary("board", NEURON_DTYPE_F32, {64, 8});
+    program.dma(Engine::kSp, board.block(bits, 1, 0, 8), output.block(0, 1, 0, 8));
   };
   builder::Program first("pair", 3), second("pair", 3);
   fill(first, "x", 1);
@@ -96,15 +99,16 @@ TEST(Disassembler, BothProgramsOfALogicalCoreOfTwoComeBackToTheSameBytes) {
   first.physical_cores(2, &second);
   const Bytes file = must(first.build());
   expect_same_file(file, "pair");
-  EXPECT_THAT(disassemble(file)->text, AllOf(HasSubstr("lnc=2"), HasSubstr(".subgraph sg01\n")));
+  EXPECT_THAT(disassemble(file)->text, AllOf(HasSubstr("lnc=2"), HasSubstr(".subgraph sg01\n"),
+                                             HasSubstr("tmp-buf, size=2048, shared=yes")));
   builder::Program alone("alone", 3);
-  fill(alone, "x", 1);
+  alone.use(Engine::kSp);
   alone.physical_cores(2);
   expect_same_file(must(alone.build()), "the other core is idle");
 }
 
 TEST(Disassembler, NamesBelongToTheProgramOfTheirCore) {
-  const Bytes file = assembled(R"(.neff name=pair, build=unit
+  const Bytes file = assembled_bytes(R"(.neff name=pair, build=unit
 .target trn2, lnc=2
 .subgraph sg00
 .var x : f32 [128, 4] input
@@ -172,7 +176,7 @@ TEST(Disassembler, AFileOfAnotherWriterKeepsEveryMember) {
   EXPECT_THAT(shown->text, HasSubstr(".entry late function"));
   EXPECT_THAT(shown->text, HasSubstr(".var x : f32 [4, 16] input, id=1, name=\"x:0\", format=NC"));
   EXPECT_THAT(shown->text, HasSubstr("file=\"w.npy\"  # <f4 [3, 4]"));
-  EXPECT_THAT(shown->verbatim, testing::Contains("sg00/def.json"));
+  EXPECT_THAT(shown->verbatim, ::testing::Contains("sg00/def.json"));
   AssembleOptions options;
   options.check = false;
   const Assembled result = assemble(shown->text, options);
@@ -251,7 +255,7 @@ TEST(Disassembler, RandomProgramsComeBackToTheSameBytes) {
     const auto shown = disassemble(sample.pack());
     ASSERT_TRUE(shown.has_value()) << round << ": " << shown.error().sentence;
     // The engine binary needs no copy of itself in the text.
-    EXPECT_THAT(shown->verbatim, testing::Not(testing::Contains("sg00/PE.bin"))) << shown->text;
+    EXPECT_THAT(shown->verbatim, ::testing::Not(::testing::Contains("sg00/PE.bin"))) << shown->text;
     AssembleOptions options;
     options.check = false;
     const Assembled result = assemble(shown->text, options);
@@ -301,7 +305,7 @@ TEST(Optimizer, LeavesVariablesThatShareTheirBytes) {
     text += ".var w" + std::to_string(i) +
             " : file size=4000, file=all.dat, offset=" + std::to_string(i % 10) + "\n";
   }
-  const Bytes file = assembled(text + ".engine SP\nret\n");
+  const Bytes file = assembled_bytes(text + ".engine SP\nret\n");
   const auto done = optimize(must(neff::Container::open(file)));
   ASSERT_TRUE(done.has_value()) << done.error().sentence;
   const auto fast = must(neff::Container::open(*done));

@@ -14,7 +14,7 @@ namespace {
 
 using isa::Instruction;
 using isa::testing::raw;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::optional<Instruction> parsed(const std::string& text, unsigned engine) {
   Diagnostic error;
@@ -23,7 +23,7 @@ std::optional<Instruction> parsed(const std::string& text, unsigned engine) {
   return instruction;
 }
 // Column and message of what is wrong with it.
-std::string refusal(const std::string& text, unsigned engine = NEURON_ENGINE_DVE) {
+std::string line_refusal(const std::string& text, unsigned engine = NEURON_ENGINE_DVE) {
   Diagnostic error;
   if (parse_instruction(text, static_cast<int>(engine), error)) return "accepted";
   return std::to_string(error.column) + ": " + error.message;
@@ -47,6 +47,59 @@ TEST(InstructionParser, ReadsBackEveryOpcodeThatIsPrinted) {
   }
 }
 
+// Immediates of 64-bit integers are the 32 bits that the instruction holds.
+TEST(InstructionParser, ReadsBackInstructionsOn64BitIntegers) {
+  constexpr unsigned pool = NEURON_ENGINE_POOL;
+  for (const char* text :
+       {"tensor_tensor sbuf[0:128, 0x0] i64 [64] = sbuf[0:128, 0x400] i64 [64], sbuf[0:128, 0x800] "
+        "i64 [64], op=add",
+        "tensor_scalar sbuf[0:128, 0x0] u64 [64] = sbuf[0:128, 0x400] u64 [64], op0=mul, "
+        "s0=0xFFFFFFFB i32, rev0, op1=sub, s1=&sbuf[0, 0x1000] u64",
+        "tensor_copy sbuf[0:128, 0x0] bf16 [64] = sbuf[0:128, 0x400] i64 [64:2]",
+        "tensor_reduce sbuf[0:128, 0x0] u64 [1] = sbuf[0:128, 0x400] u64 [64], reduce=xor, axes=1",
+        "memset sbuf[0:128, 0x0] i64 [64], value=0xFFFFFFFF",
+        "iota sbuf[0:128, 0x0] i64 [64], p0=64:1, offset=&sbuf[0, 0x1000] i64, channel=-3",
+        "partition_reduce sbuf[0:1, 0x0] i64 [64] = sbuf[0:128, 0x400] i64 [64], op=max"}) {
+    const auto instruction = parsed(text, pool);
+    ASSERT_TRUE(instruction.has_value());
+    EXPECT_EQ(isa::disassemble(*instruction, pool), text);
+    const isa::Violation v = isa::check_operands(*instruction, pool, isa::limits_of(3));
+    EXPECT_FALSE(v) << isa::describe(v, *instruction);
+    expect_round_trip(raw(*instruction), pool);
+  }
+}
+
+// Initial values of accumulators, and operations of later engines.
+TEST(InstructionParser, ReadsBackLoadedAccumulatorsAndQuotients) {
+  constexpr unsigned dve = NEURON_ENGINE_DVE, act = NEURON_ENGINE_ACTIVATION;
+  const std::pair<unsigned, const char*> lines[] = {
+      {dve,
+       "exponential sbuf[0:128, 0x0] f32 [64] = sbuf[0:128, 0x400] bf16 [64], s0=1.5, "
+       "s1=&sbuf[0, 0x1000] f32, reduce=add, load_reduce"},
+      {dve,
+       "exponential sbuf[0:128, 0x0] f32 [64] = sbuf[0:128, 0x400] bf16 [64], s1=-2, "
+       "reduce=add, load_reduce"},
+      {dve,
+       "tensor_scalar_reduce sbuf[0:128, 0x0] f32 [64] = sbuf[0:128, 0x400] f32 [64], op0=sub, "
+       "s0=2, s1=0.5, reduce=max, load_reduce"},
+      {dve,
+       "tensor_tensor sbuf[0:128, 0x0] f32 [64] = sbuf[0:128, 0x400] f32 [64], sbuf[0:128, "
+       "0x800] f32 [64], op=mod"},
+      {act,
+       "tensor_scalar sbuf[0:128, 0x0] f32 [64] = sbuf[0:128, 0x400] f32 [64], op0=div, s0=1, "
+       "rev0, op1=average, s1=2"}};
+  for (const auto& [engine, text] : lines) {
+    const auto instruction = parsed(text, engine);
+    ASSERT_TRUE(instruction.has_value());
+    EXPECT_EQ(isa::disassemble(*instruction, static_cast<int>(engine)), text);
+    const isa::Limits limits = isa::limits_of(4);
+    isa::Violation v = isa::check_encoding(raw(*instruction), engine, limits);
+    if (!v) v = isa::check_operands(*instruction, engine, limits);
+    EXPECT_FALSE(v) << isa::describe(v, *instruction);
+    expect_round_trip(raw(*instruction), engine);
+  }
+}
+
 TEST(InstructionParser, ReadsBackIndirectOperands) {
   Instruction i = isa::testing::make(NEURON_OP_TENSOR_COPY, NEURON_ENGINE_DVE);
   i.dst = isa::testing::sbuf(0, 64);
@@ -65,11 +118,12 @@ TEST(InstructionParser, SaysWhatIsWrongWithTheIndexOfAnOperand) {
   const auto with = [](const std::string& index) {
     return "tensor_copy sbuf[0:128, 0x0] f32 [8] = sbuf[0:128, 0x0] f32 [8 by " + index + "]";
   };
-  EXPECT_THAT(refusal(with("sbuf[0, 0x2000] u16")), HasSubstr("as in by &sbuf[0, 0x2000] u16"));
-  EXPECT_THAT(refusal(with("&psum[0, 0x2000] u16")), HasSubstr("where an index lies"));
-  EXPECT_THAT(refusal(with("&sbuf[16, 0x2000] u16")), HasSubstr("0, 32, 64 or 96"));
-  EXPECT_THAT(refusal(with("&sbuf[0, 0x40000] u16")), HasSubstr("byte offset"));
-  EXPECT_THAT(refusal(with("&sbuf[0, 0x2000]")), HasSubstr("a data type"));
+  EXPECT_THAT(line_refusal(with("sbuf[0, 0x2000] u16")),
+              HasSubstr("as in by &sbuf[0, 0x2000] u16"));
+  EXPECT_THAT(line_refusal(with("&psum[0, 0x2000] u16")), HasSubstr("where an index lies"));
+  EXPECT_THAT(line_refusal(with("&sbuf[16, 0x2000] u16")), HasSubstr("0, 32, 64 or 96"));
+  EXPECT_THAT(line_refusal(with("&sbuf[0, 0x40000] u16")), HasSubstr("byte offset"));
+  EXPECT_THAT(line_refusal(with("&sbuf[0, 0x2000]")), HasSubstr("a data type"));
 }
 
 TEST(InstructionParser, ReadsBackEveryAcceptedChangeOfAnInstruction) {
@@ -107,7 +161,7 @@ TEST(InstructionParser, ReadsBackEveryAcceptedChangeOfAnInstruction) {
       if (broken_rule(bytes, sample.engine, sample.generation)) continue;
       ++accepted;
       expect_round_trip(bytes, sample.engine);
-      if (testing::Test::HasFatalFailure()) return;
+      if (::testing::Test::HasFatalFailure()) return;
     }
   }
   EXPECT_GT(accepted, 5000U);
@@ -155,32 +209,35 @@ TEST(InstructionParser, WhatAPersonWritesMeansWhatItLooksLike) {
 }
 
 TEST(InstructionParser, AnErrorSaysWhereWhatWasFoundAndWhatIsExpected) {
-  EXPECT_EQ(refusal("matmull psum"),
+  EXPECT_EQ(line_refusal("matmull psum"),
             "1: found \"matmull\", expected an instruction, as matmul, tensor_copy or event, or a "
             "directive, as .var");
-  EXPECT_THAT(refusal("activate_quantize"),
+  EXPECT_THAT(line_refusal("activate_quantize"),
               HasSubstr("found activate_quantize, an instruction of generation 4"));
-  EXPECT_THAT(refusal("memset psam[0:128, 0x0] f32 [4]"),
+  EXPECT_THAT(line_refusal("memset psam[0:128, 0x0] f32 [4]"),
               HasSubstr("8: found \"psam\", expected a tensor, as in sbuf["));
-  EXPECT_THAT(refusal("memset sbuf[0:128, 0x0] f33 [4]"),
+  EXPECT_THAT(line_refusal("memset sbuf[0:128, 0x0] f33 [4]"),
               HasSubstr("25: found \"f33\", expected a data type"));
-  EXPECT_THAT(refusal("memset sbuf[0:128, 0x0] f32 [4, 4, 4, 4, 4]"),
+  EXPECT_THAT(line_refusal("memset sbuf[0:128, 0x0] f32 [4, 4, 4, 4, 4]"),
               HasSubstr("a tensor has at most 4 free dimensions"));
-  EXPECT_THAT(refusal("memset sbuf[0:128, 0x0] f32 [4], fill=3"), HasSubstr("34: found \"fill\""));
-  EXPECT_THAT(refusal("memset sbuf[0:128, 0x0] f32 [4], fill=3"),
+  EXPECT_THAT(line_refusal("memset sbuf[0:128, 0x0] f32 [4], fill=3"),
+              HasSubstr("34: found \"fill\""));
+  EXPECT_THAT(line_refusal("memset sbuf[0:128, 0x0] f32 [4], fill=3"),
               HasSubstr("memset's keys: value="));
-  EXPECT_THAT(refusal("event wait(s300 >= 1)"), HasSubstr("expected a number up to 255"));
-  EXPECT_THAT(refusal("event wait(s3 => 1)"), HasSubstr("found \"=\", expected one of >= == >"));
-  EXPECT_THAT(refusal("event wait(s3 >= 70000)"),
+  EXPECT_THAT(line_refusal("event wait(s300 >= 1)"), HasSubstr("expected a number up to 255"));
+  EXPECT_THAT(line_refusal("event wait(s3 => 1)"),
+              HasSubstr("found \"=\", expected one of >= == >"));
+  EXPECT_THAT(line_refusal("event wait(s3 >= 70000)"),
               HasSubstr("18: found 70000, expected a register or a number from 0 to 65535"));
-  EXPECT_THAT(refusal("event wait(s1 >= 1, s2 >= 1, s3 >= 1)"), HasSubstr("two waits"));
-  EXPECT_THAT(refusal("event wait(full >= 1)"), HasSubstr("name it with .sem before"));
-  EXPECT_THAT(refusal("event wait(s1 >= 1"),
+  EXPECT_THAT(line_refusal("event wait(s1 >= 1, s2 >= 1, s3 >= 1)"), HasSubstr("two waits"));
+  EXPECT_THAT(line_refusal("event wait(full >= 1)"), HasSubstr("name it with .sem before"));
+  EXPECT_THAT(line_refusal("event wait(s1 >= 1"),
               HasSubstr("found the end of the line, expected \")\""));
-  EXPECT_THAT(refusal("mov r64 = 1"), HasSubstr("\"r64\""));
-  EXPECT_THAT(refusal("branch always loop_head"), HasSubstr("need a program around them"));
-  EXPECT_THAT(refusal("tensor_scalar sbuf[0:1, 0x0] f32 [4] = sbuf[0:1, 0x0] f32 [4], s0=1e99"),
-              HasSubstr("fits into an f32"));
+  EXPECT_THAT(line_refusal("mov r64 = 1"), HasSubstr("\"r64\""));
+  EXPECT_THAT(line_refusal("branch always loop_head"), HasSubstr("need a program around them"));
+  EXPECT_THAT(
+      line_refusal("tensor_scalar sbuf[0:1, 0x0] f32 [4] = sbuf[0:1, 0x0] f32 [4], s0=1e99"),
+      HasSubstr("fits into an f32"));
 }
 
 }  // namespace

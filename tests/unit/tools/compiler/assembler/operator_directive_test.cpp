@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Assembled assembled(const std::string& line) {
+Assembled assembled_directive(const std::string& line) {
   AssembleOptions options;
   options.read = [](const std::string& file) -> runtime::Result<std::vector<uint8_t>> {
     if (file == "ops") return std::vector<uint8_t>{1, 2, 3};
@@ -25,13 +25,13 @@ Assembled assembled(const std::string& line) {
                   options);
 }
 
-std::string refusal(const std::string& line) {
-  const Assembled result = assembled(line);
+std::string directive_refusal(const std::string& line) {
+  const Assembled result = assembled_directive(line);
   return result.ok() ? "accepted" : result.errors[0].message;
 }
 
 TEST(OperatorDirective, DeclaresImageDescriptionAndTable) {
-  const Assembled result = assembled(
+  const Assembled result = assembled_directive(
       ".operator relu = \"ops\" (x f32 [2, 3], double 0.5, int64 -7, scalar 2, scalar 2.5) -> "
       "y f32 [2, 3], name=other, multicore");
   ASSERT_TRUE(result.ok()) << render(result.errors, "t", "");
@@ -54,18 +54,18 @@ TEST(OperatorDirective, DeclaresImageDescriptionAndTable) {
 }
 
 TEST(OperatorDirective, RefusesWhatIsNoCall) {
-  EXPECT_THAT(refusal(".operator relu = \"none\" (x f32 [2, 3]) -> y f32 [2, 3]"),
+  EXPECT_THAT(directive_refusal(".operator relu = \"none\" (x f32 [2, 3]) -> y f32 [2, 3]"),
               HasSubstr("no file none"));
-  EXPECT_THAT(refusal(".operator relu = \"ops\" (x f32 [2, 3])"), HasSubstr("->"));
-  EXPECT_THAT(refusal(".operator relu = \"ops\" (z f32 [2, 3]) -> y f32 [2, 3]"),
+  EXPECT_THAT(directive_refusal(".operator relu = \"ops\" (x f32 [2, 3])"), HasSubstr("->"));
+  EXPECT_THAT(directive_refusal(".operator relu = \"ops\" (z f32 [2, 3]) -> y f32 [2, 3]"),
               HasSubstr("expected a variable"));
-  EXPECT_THAT(refusal(".operator relu = \"ops\" (double many) -> y f32 [2, 3]"),
+  EXPECT_THAT(directive_refusal(".operator relu = \"ops\" (double many) -> y f32 [2, 3]"),
               HasSubstr("a number"));
-  EXPECT_THAT(refusal(".operator relu = \"ops\" (x f32 [70000]) -> y f32 [2, 3]"),
+  EXPECT_THAT(directive_refusal(".operator relu = \"ops\" (x f32 [70000]) -> y f32 [2, 3]"),
               HasSubstr("65535"));
-  EXPECT_THAT(refusal(".operator x = \"ops\" (x f32 [2, 3]) -> y f32 [2, 3]"),
+  EXPECT_THAT(directive_refusal(".operator x = \"ops\" (x f32 [2, 3]) -> y f32 [2, 3]"),
               HasSubstr("a name that no other variable has"));
-  EXPECT_THAT(refusal(".operator relu = \"ops\" () -> y f32 [2, 3], slow"),
+  EXPECT_THAT(directive_refusal(".operator relu = \"ops\" () -> y f32 [2, 3], slow"),
               HasSubstr("name= or multicore"));
 }
 

@@ -12,8 +12,8 @@
 namespace neuron::graph {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 Value numbers(Builder& b, Shape shape, std::vector<int64_t> values) {
   return b.constant(Tensor::of_integers(Type::kI64, std::move(shape), std::move(values)));

@@ -101,7 +101,7 @@ TEST(SpreadConvolution, IsTheSumThatDefinesItForRandomGapsStridesDilationsBorder
     for (Builder::Window* window : {&layer.rows, &layer.columns}) {
       *window = {one_of(1, 5), one_of(1, 3), one_of(1, 12), one_of(1, 3), one_of(-6, 3)};
     }
-    SCOPED_TRACE(testing::Message() << "round " << round);
+    SCOPED_TRACE(::testing::Message() << "round " << round);
     expect_definition(layer);
     if (HasFatalFailure()) return;
   }

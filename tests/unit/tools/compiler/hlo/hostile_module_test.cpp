@@ -15,14 +15,14 @@ namespace {
 
 using graph::RefusalClass;
 using graph::Tensor;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+constexpr int64_t kLeastNumber = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMostNumber = std::numeric_limits<int64_t>::max();
 
 // The only refusal.
-graph::Refusal refusal(const ModuleWriter& writer) {
+graph::Refusal module_refusal(const ModuleWriter& writer) {
   const auto imported = import_module(writer.bytes(), "test");
   if (!imported || imported->refusals.size() != 1) return {};
   return imported->refusals[0];
@@ -32,7 +32,7 @@ TEST(HostileModule, OperandsThatNothingMakesAreNamed) {
   ModuleWriter w;
   const int64_t x = w.parameter("x", 0, {2});
   w.add("add", kF32, {2}, {x, 999});
-  const graph::Refusal found = refusal(w);
+  const graph::Refusal found = module_refusal(w);
   EXPECT_EQ(found.kind, RefusalClass::kInvalid);
   EXPECT_THAT(found.text(), HasSubstr("operand 999 is made by no instruction before it"));
 }
@@ -41,7 +41,7 @@ TEST(HostileModule, LayoutsOfColumnsAreNotReadAsRows) {
   ModuleWriter parameter;
   auto& x = parameter.add("parameter", kF32, {2, 3});
   for (const int64_t d : {0, 1}) x.mutable_shape()->mutable_layout()->add_minor_to_major(d);
-  EXPECT_THAT(refusal(parameter).sentence, HasSubstr("a layout other than that of rows"));
+  EXPECT_THAT(module_refusal(parameter).sentence, HasSubstr("a layout other than that of rows"));
 
   ModuleWriter constant;
   auto& c = constant.add("constant", kF32, {2, 1});
@@ -50,7 +50,7 @@ TEST(HostileModule, LayoutsOfColumnsAreNotReadAsRows) {
   for (const int64_t d : {0, 1}) {
     c.mutable_literal()->mutable_shape()->mutable_layout()->add_minor_to_major(d);
   }
-  EXPECT_THAT(refusal(constant).sentence, HasSubstr("a layout other than that of rows"));
+  EXPECT_THAT(module_refusal(constant).sentence, HasSubstr("a layout other than that of rows"));
 }
 
 TEST(HostileModule, ParametersHaveNumbersOfTheirOwn) {
@@ -58,7 +58,7 @@ TEST(HostileModule, ParametersHaveNumbersOfTheirOwn) {
   const int64_t a = w.parameter("a", 0, {2});
   w.parameter("b", 0, {2});
   w.add("negate", kF32, {2}, {a});
-  EXPECT_THAT(refusal(w).sentence, HasSubstr("two parameters, or none, have the number 0"));
+  EXPECT_THAT(module_refusal(w).sentence, HasSubstr("two parameters, or none, have the number 0"));
 }
 
 TEST(HostileModule, ProductsHaveTheSameBatchesOnBothSides) {
@@ -70,11 +70,11 @@ TEST(HostileModule, ProductsHaveTheSameBatchesOnBothSides) {
   for (const int64_t d : {0, 1}) numbers.add_rhs_batch_dimensions(d);
   numbers.add_lhs_contracting_dimensions(3);
   numbers.add_rhs_contracting_dimensions(2);
-  EXPECT_THAT(refusal(w).sentence, HasSubstr("batches of 2x3 and 3x2"));
+  EXPECT_THAT(module_refusal(w).sentence, HasSubstr("batches of 2x3 and 3x2"));
 }
 
 TEST(HostileModule, WidthsOfPaddingThatHaveNoNegativeAreRefused) {
-  for (const int64_t width : {kLeast, kMost}) {
+  for (const int64_t width : {kLeastNumber, kMostNumber}) {
     ModuleWriter w;
     const int64_t x = w.parameter("x", 0, {2});
     const int64_t zero = w.constant({}, {0});
@@ -82,11 +82,11 @@ TEST(HostileModule, WidthsOfPaddingThatHaveNoNegativeAreRefused) {
     auto* d = pad.mutable_padding_config()->add_dimensions();
     d->set_edge_padding_low(width);
     d->set_edge_padding_high(width);
-    EXPECT_THAT(refusal(w).sentence, HasSubstr("padding of over"));
+    EXPECT_THAT(module_refusal(w).sentence, HasSubstr("padding of over"));
   }
 }
 
-std::vector<double> run(const ModuleWriter& writer, const std::vector<Tensor>& inputs) {
+std::vector<double> run_module(const ModuleWriter& writer, const std::vector<Tensor>& inputs) {
   const auto imported = import_module(writer.bytes(), "test");
   EXPECT_TRUE(imported) << (imported ? "" : imported.error().sentence);
   if (!imported) return {};
@@ -107,8 +107,8 @@ TEST(HostileModule, StridesBeyondTheArrayTakeItsFirstElement) {
   const int64_t x = w.parameter("x", 0, {3});
   auto* d = w.add("slice", kF32, {1}, {x}).add_slice_dimensions();
   d->set_limit(3);
-  d->set_stride(kMost);
-  EXPECT_THAT(run(w, {Tensor::of_reals(graph::Type::kF32, {3}, {7, 8, 9})}), ElementsAre(7));
+  d->set_stride(kMostNumber);
+  EXPECT_THAT(run_module(w, {Tensor::of_reals(graph::Type::kF32, {3}, {7, 8, 9})}), ElementsAre(7));
 }
 
 TEST(HostileModule, NothingFoldedIsTheFirstValue) {
@@ -127,7 +127,8 @@ TEST(HostileModule, NothingFoldedIsTheFirstValue) {
   auto& fold = w.add("reduce", kF32, {2}, {spread, first});
   fold.add_dimensions(0);
   fold.add_called_computation_ids(sum);
-  EXPECT_THAT(run(w, {Tensor::of_reals(graph::Type::kF32, {3}, {7, 8, 9})}), ElementsAre(4, 4));
+  EXPECT_THAT(run_module(w, {Tensor::of_reals(graph::Type::kF32, {3}, {7, 8, 9})}),
+              ElementsAre(4, 4));
 }
 
 TEST(HostileModule, BitsOfRowsAreNotCombined) {
@@ -143,14 +144,14 @@ TEST(HostileModule, BitsOfRowsAreNotCombined) {
   numbers.add_inserted_window_dims(0);
   numbers.add_scatter_dims_to_operand_dims(0);
   numbers.set_index_vector_dim(1);
-  EXPECT_THAT(refusal(w).sentence, HasSubstr("bits of i32 combined"));
+  EXPECT_THAT(module_refusal(w).sentence, HasSubstr("bits of i32 combined"));
 }
 
 TEST(HostileModule, RandomNumbersAreRefusedAsSuch) {
   ModuleWriter w;
   const int64_t x = w.parameter("x", 0, {2});
   w.add("rng", kF32, {2}, {x});
-  EXPECT_EQ(refusal(w).kind, RefusalClass::kRandom);
+  EXPECT_EQ(module_refusal(w).kind, RefusalClass::kRandom);
 }
 
 TEST(HostileModule, RefusalsHaveAnEnd) {

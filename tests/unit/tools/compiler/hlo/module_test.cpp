@@ -10,8 +10,8 @@ namespace neuron::hlo {
 namespace {
 
 using graph::Tensor;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 Imported import(const ModuleWriter& writer) {
   auto imported = import_module(writer.bytes(), "test");
@@ -21,7 +21,8 @@ Imported import(const ModuleWriter& writer) {
   return std::move(*imported);
 }
 
-std::vector<double> run(const ModuleWriter& writer, std::vector<std::vector<double>> inputs) {
+std::vector<double> run_imported(const ModuleWriter& writer,
+                                 std::vector<std::vector<double>> inputs) {
   const Imported imported = import(writer);
   if (!imported.refusals.empty() || imported.graph.outputs.empty()) return {};
   std::vector<graph::SharedTensor> tensors;
@@ -80,7 +81,7 @@ TEST(HloImporter, MultipliesWithBatchAndContractingDimensionsAnywhere) {
   numbers.add_lhs_contracting_dimensions(0);
   numbers.add_rhs_contracting_dimensions(1);
   // Batch 0 of a: rows (1, 7), (3, 9), (5, 11); batch 1: (2, 8), (4, 10), (6, 12).
-  EXPECT_THAT(run(w, {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {1, 10, 100, 1000}}),
+  EXPECT_THAT(run_imported(w, {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {1, 10, 100, 1000}}),
               ElementsAre(71, 93, 115, 8200, 10400, 12600));
 }
 
@@ -92,7 +93,7 @@ TEST(HloImporter, FoldsWithTheComputationAndTheFirstValueThatAreCalled) {
   auto& reduce = w.add("reduce", kF32, {2}, {x, first});
   reduce.add_dimensions(1);
   reduce.add_called_computation_ids(most);
-  EXPECT_THAT(run(w, {{1, 2, 3, 7, 8, 9}}), ElementsAre(4, 9));
+  EXPECT_THAT(run_imported(w, {{1, 2, 3, 7, 8, 9}}), ElementsAre(4, 9));
 }
 
 TEST(HloImporter, BroadcastsPadsAndSlicesByTheirDimensionNumbers) {
@@ -114,7 +115,7 @@ TEST(HloImporter, BroadcastsPadsAndSlicesByTheirDimensionNumbers) {
     d->set_limit(limit);
     d->set_stride(stride);
   }
-  EXPECT_THAT(run(w, {{5, 6}}), ElementsAre(5, 5, 6, 6));
+  EXPECT_THAT(run_imported(w, {{5, 6}}), ElementsAre(5, 5, 6, 6));
 }
 
 TEST(HloImporter, GathersWindowsAndMovesStartsIntoTheArray) {
@@ -131,7 +132,7 @@ TEST(HloImporter, GathersWindowsAndMovesStartsIntoTheArray) {
   gather.add_gather_slice_sizes(1);
   gather.add_gather_slice_sizes(2);
   // The second window begins at (2, 3), where only one element is left: it moves to (2, 2).
-  EXPECT_THAT(run(w, {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {1, 1, 2, 3}}),
+  EXPECT_THAT(run_imported(w, {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {1, 1, 2, 3}}),
               ElementsAre(5, 6, 10, 11));
 }
 
@@ -148,7 +149,7 @@ TEST(HloImporter, ScattersRowsByTheComputationAndSkipsThoseOutside) {
   numbers.add_inserted_window_dims(0);
   numbers.add_scatter_dims_to_operand_dims(0);
   numbers.set_index_vector_dim(1);
-  EXPECT_THAT(run(w, {{1, 2, 3, 4, 5, 6}, {2, 7, 2}, {10, 20, 30, 40, 50, 60}}),
+  EXPECT_THAT(run_imported(w, {{1, 2, 3, 4, 5, 6}, {2, 7, 2}, {10, 20, 30, 40, 50, 60}}),
               ElementsAre(1, 2, 3, 4, 65, 86));
 }
 
@@ -158,15 +159,15 @@ TEST(HloImporter, UpdatesASliceWhoseStartIsData) {
   const int64_t update = w.parameter("update", 1, {2});
   const int64_t start = w.parameter("start", 2, {}, kS32);
   w.add("dynamic-update-slice", kF32, {5}, {x, update, start});
-  EXPECT_THAT(run(w, {{1, 2, 3, 4, 5}, {8, 9}, {1}}), ElementsAre(1, 8, 9, 4, 5));
-  EXPECT_THAT(run(w, {{1, 2, 3, 4, 5}, {8, 9}, {99}}), ElementsAre(1, 2, 3, 8, 9));
+  EXPECT_THAT(run_imported(w, {{1, 2, 3, 4, 5}, {8, 9}, {1}}), ElementsAre(1, 8, 9, 4, 5));
+  EXPECT_THAT(run_imported(w, {{1, 2, 3, 4, 5}, {8, 9}, {99}}), ElementsAre(1, 2, 3, 8, 9));
 }
 
 TEST(HloImporter, KnowsTheFourQuadrantsOfAtan2) {
   ModuleWriter w;
   const int64_t y = w.parameter("y", 0, {5}), x = w.parameter("x", 1, {5});
   w.add("atan2", kF32, {5}, {y, x});
-  const std::vector<double> angles = run(w, {{1, 1, -1, -1, 1}, {1, -1, -1, 1, 0}});
+  const std::vector<double> angles = run_imported(w, {{1, 1, -1, -1, 1}, {1, -1, -1, 1, 0}});
   const double eighth = 0.7853981633974483;
   const double wanted[] = {eighth, 3 * eighth, -3 * eighth, -eighth, 2 * eighth};
   ASSERT_EQ(angles.size(), 5u);
@@ -203,7 +204,7 @@ TEST(HloImporter, UnrollsLoopsThatCountConstants) {
   loop.add_called_computation_ids(condition);
   const int64_t last = tuple_of(loop);
   element(last, 1, kF32, {2});
-  EXPECT_THAT(run(w, {{1, 5}}), ElementsAre(8, 40));
+  EXPECT_THAT(run_imported(w, {{1, 5}}), ElementsAre(8, 40));
 }
 
 TEST(HloImporter, NamesEveryReasonOfAModuleAtOnce) {
@@ -267,7 +268,7 @@ TEST(HloImporter, ConvolvesWithTheKernelTurnedRoundAndZerosBetween) {
   window.set_base_dilation(2);
   window.set_window_reversal(true);
   // 0 0 1 0 2 0, and 30 20 10 under each three of it.
-  EXPECT_THAT(run(w, {{1, 2}, {10, 20, 30}}), ElementsAre(10, 20, 30 + 20, 40));
+  EXPECT_THAT(run_imported(w, {{1, 2}, {10, 20, 30}}), ElementsAre(10, 20, 30 + 20, 40));
 }
 
 TEST(HloImporter, SortsByAComputationOfTwoNumbers) {
@@ -279,7 +280,7 @@ TEST(HloImporter, SortsByAComputationOfTwoNumbers) {
   auto& sort = w.add("sort", kF32, {4, 2}, {w.parameter("x", 0, {4, 2})});
   sort.add_dimensions(0);
   sort.add_called_computation_ids(larger);
-  EXPECT_THAT(run(w, {{3, 1, 1, 2, 2, 3, 4, 2}}), ElementsAre(4, 3, 3, 2, 2, 2, 1, 1));
+  EXPECT_THAT(run_imported(w, {{3, 1, 1, 2, 2, 3, 4, 2}}), ElementsAre(4, 3, 3, 2, 2, 2, 1, 1));
 }
 
 TEST(HloImporter, MultipliesNarrowNumbersInTheTypeOfTheResult) {
@@ -288,7 +289,7 @@ TEST(HloImporter, MultipliesNarrowNumbersInTheTypeOfTheResult) {
   auto& dot = w.add("dot", kS32, {1, 1}, {a, b});
   dot.mutable_dot_dimension_numbers()->add_lhs_contracting_dimensions(1);
   dot.mutable_dot_dimension_numbers()->add_rhs_contracting_dimensions(0);
-  EXPECT_THAT(run(w, {{100, 100}, {100, 50}}), ElementsAre(15000));
+  EXPECT_THAT(run_imported(w, {{100, 100}, {100, 50}}), ElementsAre(15000));
 }
 
 TEST(HloImporter, TakesTheBranchOfANumberThatIsData) {
@@ -305,11 +306,11 @@ TEST(HloImporter, TakesTheBranchOfANumberThatIsData) {
   const int64_t number = w.parameter("number", 0, {}, kS32), given = w.parameter("given", 1, {2});
   auto& branch = w.add("conditional", kF32, {2}, {number, given, given, given});
   for (const int64_t id : {twice, minus, square}) branch.add_called_computation_ids(id);
-  EXPECT_THAT(run(w, {{0}, {3, 5}}), ElementsAre(6, 10));
-  EXPECT_THAT(run(w, {{1}, {3, 5}}), ElementsAre(-3, -5));
+  EXPECT_THAT(run_imported(w, {{0}, {3, 5}}), ElementsAre(6, 10));
+  EXPECT_THAT(run_imported(w, {{1}, {3, 5}}), ElementsAre(-3, -5));
   // Numbers without a branch take the last one.
-  EXPECT_THAT(run(w, {{2}, {3, 5}}), ElementsAre(9, 25));
-  EXPECT_THAT(run(w, {{-1}, {3, 5}}), ElementsAre(9, 25));
+  EXPECT_THAT(run_imported(w, {{2}, {3, 5}}), ElementsAre(9, 25));
+  EXPECT_THAT(run_imported(w, {{-1}, {3, 5}}), ElementsAre(9, 25));
 }
 
 TEST(HloImporter, ExchangesPartsBetweenTheRanksOfGroups) {
@@ -393,7 +394,7 @@ TEST(HloImporter, ReplacesRowsWhereTheComputationCopiesTheUpdate) {
   numbers.add_scatter_dims_to_operand_dims(0);
   numbers.set_index_vector_dim(1);
   scatter.add_called_computation_ids(replace);
-  EXPECT_THAT(run(w, {{1, 2, 3, 4, 5, 6}, {8, 9}}), ElementsAre(1, 2, 8, 9, 5, 6));
+  EXPECT_THAT(run_imported(w, {{1, 2, 3, 4, 5, 6}, {8, 9}}), ElementsAre(1, 2, 8, 9, 5, 6));
 }
 
 }  // namespace

@@ -5,39 +5,19 @@
 
 #include <cmath>
 
+#include "tests/unit/tools/compiler/graph/evaluated.h"
 #include "tests/unit/tools/compiler/hlo/module_writer.h"
-#include "tools/compiler/graph/interpreter.h"
 #include "tools/compiler/hlo/importer.h"
 
 namespace neuron::hlo {
 namespace {
 
-using graph::Tensor;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::vector<std::vector<double>> run(const ModuleWriter& writer,
                                      const std::vector<std::vector<double>>& inputs) {
-  const auto imported = import_module(writer.bytes(), "test");
-  EXPECT_TRUE(imported) << (imported ? "" : imported.error().sentence);
-  if (!imported) return {};
-  for (const graph::Refusal& refused : imported->refusals) ADD_FAILURE() << refused.text();
-  if (!imported->refusals.empty()) return {};
-  std::vector<graph::SharedTensor> tensors;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto& node = imported->graph.nodes[static_cast<size_t>(imported->graph.inputs[i])];
-    Tensor tensor = Tensor::zeros(node.type, node.shape);
-    for (size_t k = 0; k < inputs[i].size(); ++k) tensor.set(k, inputs[i][k]);
-    tensors.push_back(std::make_shared<const Tensor>(std::move(tensor)));
-  }
-  std::vector<std::vector<double>> results;
-  for (const auto& output : graph::evaluate(imported->graph, tensors)) {
-    results.emplace_back();
-    for (size_t i = 0; i < static_cast<size_t>(output->elements()); ++i) {
-      results.back().push_back(output->real(i));
-    }
-  }
-  return results;
+  return graph::evaluated(import_module(writer.bytes(), "test"), inputs);
 }
 
 // The larger number and its place, of equal ones the smaller place; as front ends write argmax.

@@ -8,8 +8,8 @@ namespace neuron::lowering {
 namespace {
 
 using builder::Program;
-using testing::IsEmpty;
-using testing::SizeIs;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 constexpr uint8_t kTrn1 = 2;
 constexpr uint32_t kColumns = 256;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/neff/container.h"
 #include "tools/compiler/graph/builder.h"
 
 namespace neuron::lowering {
@@ -14,9 +15,9 @@ using graph::Builder;
 using graph::Function;
 using graph::RefusalClass;
 using graph::Type;
-using testing::Contains;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // y = relu(x * 2 + 1) @ w
 Graph small_graph() {
@@ -196,6 +197,37 @@ TEST(Lowering, RefusesRowsThatAreTooLongToBeTakenByNumber) {
   ASSERT_EQ(result.refusals.size(), 1u);
   EXPECT_EQ(result.refusals[0].node, "the gather");
   EXPECT_THAT(result.refusals[0].sentence, HasSubstr("at most 8192"));
+}
+
+// Instructions of a kernel belong to the node that it came from, whatever comes before it.
+TEST(Lowering, NamesTheSectionOfAKernelAfterItsNode) {
+  constexpr const char* kTrace =
+      R"({"op":"nki_trace","version":1,"kernel":"k","target":"trn1","files":["k.py"]}
+{"op":"hbm","id":0,"name":"x","kind":"input","dtype":"float32","shape":[128,64],"at":[0,1]}
+{"op":"hbm","id":1,"name":"y","kind":"output","dtype":"float32","shape":[128,64],"at":[0,2]}
+{"op":"tile","id":2,"space":"sbuf","name":"t","parts":128,"columns":64,"dtype":"float32","at":[0,3]}
+{"op":"dma_copy","at":[0,4],"dst":{"tile":2,"dtype":"float32","parts":128,"pattern":[[1,64]]},"src":{"hbm":0,"dtype":"float32","pattern":[[64,128],[1,64]]}}
+{"op":"dma_copy","at":[0,5],"dst":{"hbm":1,"dtype":"float32","pattern":[[64,128],[1,64]]},"src":{"tile":2,"dtype":"float32","parts":128,"pattern":[[1,64]]}}
+)";
+  Builder b("kernels");
+  b.origin("the sum");
+  const Value x = b.map(Function::kAdd, b.input("x", Type::kF32, {128, 64}), 1.0);
+  b.origin("the kernel");
+  const std::vector<Value> results = b.kernel(kTrace, {x}, {{Type::kF32, {128, 64}}});
+  ASSERT_TRUE(b.ok()) << b.problem();
+  b.origin("the product");
+  b.output("y", b.map(Function::kMultiply, results[0], 2.0));
+  const Lowered result = lowered(b.finish());
+  ASSERT_THAT(result.refusals, IsEmpty());
+  const auto container = neff::Container::open(result.neff);
+  ASSERT_TRUE(container) << container.error().sentence;
+  std::string all;
+  for (const neff::Member& member : container->members()) {
+    all.append(member.bytes.begin(), member.bytes.end());
+  }
+  for (const char* node : {"the sum", "the kernel", "the product"}) {
+    EXPECT_NE(all.find(node), std::string::npos) << node;
+  }
 }
 
 TEST(Lowering, SurvivesTensorsOfTheModelWithNamesOfItsOwnBuffers) {

@@ -14,8 +14,8 @@ namespace {
 using graph::Builder;
 using graph::RefusalClass;
 using graph::Type;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 // y = (x @ a) @ b; weights of 64 x 256 and 256 x 128 numbers.
 Graph two_layers(int64_t rows) {

@@ -15,8 +15,8 @@ using graph::Builder;
 using graph::Function;
 using graph::Type;
 using graph::Value;
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 Value counted(Builder& b, const graph::Shape& shape, double first) {
   graph::Tensor tensor = graph::Tensor::zeros(Type::kF32, shape);

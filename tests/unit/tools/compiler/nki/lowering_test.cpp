@@ -6,6 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+
+#include "runtime/neff/model_reader.h"
 #include "tools/compiler/nki/accumulation.h"
 #include "tools/compiler/nki/record.h"
 
@@ -50,6 +54,25 @@ TEST(Lowering, APriorityOfATransferNeedsGeneration4) {
   EXPECT_EQ(sentence_of(trace), "");
   trace.replace(trace.find(R"("priority":1)"), 12, R"("priority":4)");
   EXPECT_THAT(sentence_of(trace), HasSubstr("priority"));
+}
+
+TEST(Lowering, ReducesOnTheEngineThatTheTraceNames) {
+  const auto reduce = [](const char* target, const char* engine) {
+    std::string trace = copy_in_and_out(
+        R"({"op":"tile","id":3,"space":"sbuf","name":"r","parts":128,"columns":1,"dtype":"float32","at":[0,5]})"
+        "\n"
+        R"({"op":"tensor_reduce","at":[0,6],"alu":"add","axes":1,"dst":{"tile":3,"dtype":"float32","parts":128,"pattern":[[1,1]]},"data":)" +
+        kOnChip + R"(,"engine":")" + engine + "\"}\n");
+    trace.replace(trace.find("trn2"), 4, target);
+    return trace;
+  };
+  for (const char* target : {"trn2", "trn3"}) {
+    const auto lowered = lower(reduce(target, "gpsimd"), {});
+    ASSERT_TRUE(lowered) << lowered.error().sentence;
+    EXPECT_EQ(lowered->lines[0].engine, unsigned{NEURON_ENGINE_POOL});
+  }
+  EXPECT_THAT(sentence_of(reduce("trn1", "gpsimd")), HasSubstr("expected vector"));
+  EXPECT_THAT(sentence_of(reduce("trn2", "scalar")), HasSubstr("engine = scalar cannot do this"));
 }
 
 TEST(Lowering, NamesTheCostOfEachLine) {
@@ -212,8 +235,10 @@ TEST(Lowering, RefusesNumbersThatItWouldCut) {
   refused(call + R"("bitwise_or"})", {"k.py:8", "operand0 is missing"});
   refused(call + R"("add"})", {"k.py:8", "operand0 is missing"});
   refused(call + R"("divide"})", {"k.py:8", "operand0 is missing"});
-  refused(call + R"("left_shift","operand0":1,"reverse0":true})",
-          {"a shift of a scalar by a tile"});
+  refused(call + R"("left_shift","operand0":1,"alu1":"add","operand1":2})",
+          {"k.py:8", "both operations must be bit operations, or both arithmetic"});
+  refused(call + R"("left_shift","operand0":1,"alu1":"bitwise_or"})",
+          {"k.py:8", "operand1 is missing"});
   refused(R"({"op":"iota","at":[0,8],"index":[1,64,3],"dst":)" + kOnChip + "}",
           {"index has 3 numbers"});
   refused(R"({"op":"local_gather","at":[0,8],"src_buffer":)" + kOnChip + R"(,"dst":)" + kOnChip +
@@ -423,6 +448,77 @@ TEST(Signature, HasTheTensorsOfTheCallerInTheOrderOfTheTrace) {
   EXPECT_EQ(signature->outputs[1].name, "z");
 }
 
+// Both programs do `lines` with a tile that each loads.
+std::string pair_of(const std::string& tensors, const std::string& lines) {
+  const std::string load =
+      R"({"op":"dma_copy","at":[0,4],"dst":)" + kOnChip + R"(,"src":)" + hbm(0) + "}\n";
+  return std::string(kHeader) + kTensors + tensors + kTile + load + lines +
+         R"({"op":"core","number":1})" + "\n" + kTile + load + lines;
+}
+
+std::string sentence_of_pair(const std::string& trace) {
+  const auto lowered = lower(trace, {.physical_cores = 2});
+  return lowered ? "" : lowered.error().sentence;
+}
+
+TEST(Pairs, MeetAtInstructionsOfBothCores) {
+  const std::string shared =
+      R"({"op":"hbm","id":5,"name":"s","kind":"temporary","shared":true,"dtype":"float32","shape":[128,64]})"
+      "\n";
+  const std::string barrier = R"({"op":"core_barrier","at":[0,7],"data":[)" + hbm(5) + "]}\n";
+  const std::string exchange =
+      R"({"op":"sendrecv","at":[0,8],"dst":)" + kOnChip + R"(,"src":)" + kOnChip + "}\n";
+  const auto lowered = lower(pair_of(shared, barrier + exchange), {.physical_cores = 2});
+  ASSERT_TRUE(lowered) << lowered.error().sentence;
+  std::map<uint32_t, uint64_t> instructions;  // By line
+  for (const LineCost& line : lowered->lines) {
+    if (line.engine == NEURON_ENGINE_POOL) instructions[line.line] += line.instructions;
+  }
+  EXPECT_EQ(instructions[7], 2U) << "one of each core";
+  EXPECT_EQ(instructions[8], 2U);
+  const auto container = neff::Container::open(lowered->neff);
+  ASSERT_TRUE(container) << container.error().sentence;
+  const auto model = neff::load_model(*container, {3, 2, false});
+  ASSERT_TRUE(model) << model.error().sentence;
+  for (const neff::Subgraph& subgraph : model->subgraphs) {
+    const auto found = std::find_if(subgraph.variables.begin(), subgraph.variables.end(),
+                                    [](const neff::Variable& v) { return v.name == "s"; });
+    ASSERT_NE(found, subgraph.variables.end());
+    EXPECT_TRUE(found->shared);
+  }
+}
+
+TEST(Pairs, AreNamedWhereATraceHasOneProgramOrATensorOfBothComesTooLate) {
+  const std::string barrier = R"({"op":"core_barrier","at":[0,7]})"
+                              "\n";
+  EXPECT_THAT(sentence_of(copy_in_and_out(barrier)),
+              HasSubstr("k.py:7: core_barrier: the trace has one program"));
+  for (const char* kind : {R"("temporary","shared":true)", R"("inout")"}) {
+    const std::string late = std::string(R"({"op":"hbm","id":6,"name":"s","kind":)") + kind +
+                             R"(,"dtype":"float32","shape":[8]})"
+                             "\n";
+    EXPECT_EQ(sentence_of_pair(pair_of(late, "")), "");
+    EXPECT_THAT(sentence_of_pair(pair_of("", "") + late),
+                HasSubstr("stands behind the line of the second core"));
+  }
+}
+
+TEST(Pairs, ExchangeTilesOfSbufWithAsManyElements) {
+  const auto exchange = [](const std::string& tile, const std::string& from) {
+    return sentence_of_pair(pair_of("", tile + R"({"op":"sendrecv","at":[0,8],"dst":)" + kOnChip +
+                                            R"(,"src":)" + from + "}\n"));
+  };
+  EXPECT_THAT(exchange("", R"({"tile":2,"dtype":"float32","parts":128,"pattern":[[1,32]]})"),
+              HasSubstr("k.py:8: sendrecv: sendrecv of [128, 32] to [128, 64]"));
+  EXPECT_THAT(
+      exchange(
+          R"({"op":"tile","id":3,"space":"psum","name":"p","parts":128,"columns":64,"dtype":"float32","at":[0,5]})"
+          "\n",
+          R"({"tile":3,"dtype":"float32","parts":128,"pattern":[[1,64]]})"),
+      HasSubstr("moves tiles of SBUF, and src is in PSUM"));
+  EXPECT_EQ(exchange("", R"({"tile":2,"dtype":"int32","parts":128,"pattern":[[1,64]]})"), "");
+}
+
 TEST(Signature, IsRefusedWhereAKernelNeedsAProgramOfItsOwn) {
   const auto refused = [](const std::string& line) {
     const auto signature = signature_of(copy_in_and_out(line + "\n"));
@@ -434,6 +530,10 @@ TEST(Signature, IsRefusedWhereAKernelNeedsAProgramOfItsOwn) {
   EXPECT_THAT(refused(R"({"op":"tile","id":9,"space":"sbuf","parts":1,"columns":1,)"
                       R"("dtype":"float32","address":[0,0]})"),
               HasSubstr("no tiles at addresses"));
+  // Of a tile, which nobody knows while only the signature is read: this was read from nowhere.
+  EXPECT_THAT(refused(R"({"op":"collective","at":[0,7],"operation":"all_reduce","dst":)" + kOnChip +
+                      R"(,"src":)" + kOnChip + "}"),
+              HasSubstr("k.py:7: collective: a kernel inside of a model has no collectives"));
 }
 
 TEST(KernelsOfModels, AreRefusedByTheLoweringItselfWhereTheyNeedAProgramOfTheirOwn) {

@@ -94,6 +94,25 @@ TEST(WaitingRecords, KeepTheOrderOfWhatEnginesRemember) {
                     R"({"op":"rng","dst":)" + tile(2, 0, 1, 0, 1) + "}"));
 }
 
+TEST(WaitingRecords, KeepTheOrderInWhichTwoProgramsMeetAndWhatABarrierOrders) {
+  const std::string exchange =
+      R"({"op":"sendrecv","dst":)" + tile(1, 0, 1, 0, 1) + R"(,"src":)" + tile(2, 0, 1, 0, 1) + "}";
+  const std::string other =
+      R"({"op":"sendrecv","dst":)" + tile(3, 0, 1, 0, 1) + R"(,"src":)" + tile(4, 0, 1, 0, 1) + "}";
+  const std::string barrier =
+      R"({"op":"core_barrier","data":[{"hbm":7,"dtype":"float32","pattern":[[1,64]]}]})";
+  const auto load = [](int tensor) {
+    return R"({"op":"dma_copy","dst":)" + tile(5, 0, 1, 0, 1) + R"(,"src":{"hbm":)" +
+           std::to_string(tensor) + R"(,"dtype":"float32","offset":8,"pattern":[[1,1]]}})";
+  };
+  EXPECT_TRUE(waits(exchange, other));
+  EXPECT_TRUE(waits(exchange, barrier));
+  EXPECT_TRUE(waits(barrier, exchange));
+  EXPECT_TRUE(waits(barrier, load(7)));
+  EXPECT_TRUE(waits(load(7), barrier)) << "what only reads is done, too";
+  EXPECT_FALSE(waits(barrier, load(8)));
+}
+
 TEST(WaitingRecords, AreNotOvertakenByTilesOfTheSameMemory) {
   const auto made = [](int id, const std::string& space) {
     return R"({"op":"tile","id":)" + std::to_string(id) + R"(,"space":")" + space + R"("})";

@@ -17,8 +17,8 @@ namespace {
 
 using graph::Tensor;
 using graph::Type;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
@@ -295,7 +295,8 @@ TEST(HostileModel, NegativeDimensionsAreFreeOnes) {
       ->set_dim_value(-1);
   writer.node("Relu", {"x"}, {"y"});
   writer.output("y");
-  EXPECT_THAT(refusal(writer), HasSubstr("[?, 3] has 1 free dimensions; say --shape x=1x3"));
+  EXPECT_THAT(refusal(writer),
+              HasSubstr("[?, 3] has a free dimension; say --shape x=1x3, or --batch 1"));
 }
 
 TEST(HostileModel, ListsThatDoNotFitTheirArrayAreRefused) {
@@ -390,7 +391,7 @@ TEST(HostileModel, UniqueRowsAreFoundWhateverIsNan) {
   for (const char* name : {"y", "first", "inverse", "counts"}) writer.output(name);
   const auto found = run(writer, {});
   ASSERT_EQ(found.size(), 4u);
-  EXPECT_THAT(found[0], ElementsAre(0, 1, 2, 3, testing::IsNan()));
+  EXPECT_THAT(found[0], ElementsAre(0, 1, 2, 3, ::testing::IsNan()));
   EXPECT_THAT(found[1], ElementsAre(4, 1, 2, 7, 0));
   EXPECT_THAT(found[3], ElementsAre(10, 10, 10, 10, 20));
   ASSERT_EQ(found[2].size(), 60u);
@@ -486,7 +487,8 @@ TEST(HostileModel, EachNanIsAmongTheLargestAndTheSmallestElementsAtItsOwnPlace) 
     writer.output("places");
     const auto found = run(writer, {Tensor::of_reals(Type::kF32, {5}, {1, nan, 9, nan, 4})});
     ASSERT_EQ(found.size(), 2u);
-    EXPECT_THAT(found[0], ElementsAre(testing::IsNan(), testing::IsNan(), largest != 0 ? 9 : 1));
+    EXPECT_THAT(found[0],
+                ElementsAre(::testing::IsNan(), ::testing::IsNan(), largest != 0 ? 9 : 1));
     EXPECT_THAT(found[1], ElementsAre(1, 3, largest != 0 ? 2 : 0));
   }
 }

@@ -18,9 +18,9 @@ namespace {
 using graph::RefusalClass;
 using graph::Tensor;
 using graph::Type;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 Imported import(const ModelWriter& writer, const Bindings& bindings = {}) {
   auto imported = import_model(writer.bytes(), "test", "", bindings);
@@ -93,8 +93,8 @@ TEST(OnnxImporter, SaysWhichNamesOfTheCallerAreNotInTheModel) {
   ASSERT_TRUE(imported);
   EXPECT_TRUE(imported->refusals.empty());
   EXPECT_THAT(imported->unknown,
-              testing::ElementsAre(HasSubstr("--shape z: the model has no such input; it has x"),
-                                   HasSubstr("--constant v"), HasSubstr("there are n0")));
+              ::testing::ElementsAre(HasSubstr("--shape z: the model has no such input; it has x"),
+                                     HasSubstr("--constant v"), HasSubstr("there are n0")));
   EXPECT_EQ(imported->graph.nodes[static_cast<size_t>(imported->graph.inputs[0])].shape,
             (graph::Shape{2, 3}));
 }

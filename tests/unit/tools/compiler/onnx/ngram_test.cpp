@@ -26,7 +26,7 @@ struct Node {
   std::vector<float> weights;
 };
 
-void text(file::NodeData& node, const std::string& name, const std::string& value) {
+void text_attribute(file::NodeData& node, const std::string& name, const std::string& value) {
   file::AttributeData* attribute = node.add_attribute();
   attribute->set_name(name);
   attribute->set_type(3);
@@ -42,7 +42,7 @@ ModelWriter model_of(const Node& n, const std::vector<int64_t>& shape) {
     starts.push_back(static_cast<int64_t>(pool.size()));
     for (const auto& row : rows) pool.insert(pool.end(), row.begin(), row.end());
   }
-  text(node, "mode", n.mode);
+  text_attribute(node, "mode", n.mode);
   ModelWriter::attribute(node, "min_gram_length", n.shortest);
   ModelWriter::attribute(node, "max_gram_length", n.longest);
   ModelWriter::attribute(node, "max_skip_count", n.skipped);

@@ -8,14 +8,13 @@
 
 #include "hw/address_map.h"
 #include "tests/unit/tools/compiler/program_builder/program_reader.h"
+#include "tests/unit/tools/compiler/program_builder/short_names.h"
 #include "tools/compiler/program_builder/program.h"
 
 namespace neuron::builder {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr uint8_t kF32 = NEURON_DTYPE_F32;
 
 TEST(Collective, TilesBecomeRowsOfTheNarrowerOne) {
   Program program("rows");

@@ -6,16 +6,15 @@
 
 #include <functional>
 
-#include "runtime/neff/model.h"
+#include "runtime/neff/model_reader.h"
 #include "tests/unit/tools/compiler/program_builder/program_reader.h"
+#include "tests/unit/tools/compiler/program_builder/short_names.h"
 #include "tools/compiler/program_builder/program.h"
 
 namespace neuron::builder {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr uint8_t kF32 = NEURON_DTYPE_F32, kBf16 = NEURON_DTYPE_BF16, kU8 = NEURON_DTYPE_U8;
 
 std::vector<std::string> texts(Program& program, unsigned engine) {
   std::vector<std::string> lines;
@@ -50,6 +49,56 @@ TEST(LaterGenerations, WriteEachInstructionOfGeneration3) {
   EXPECT_THAT(pool[0], HasSubstr("offset=0x7 i32, padding=-1"));
   EXPECT_THAT(pool[1], HasSubstr("rand_set_state sbuf[0:128, "));
   EXPECT_TRUE(p.build());
+}
+
+// Operations of 64-bit integers, from memory and back; the builder places their tiles at multiples
+// of 64 bytes.
+void add_integers64(Program& p) {
+  constexpr uint8_t kI64 = NEURON_DTYPE_I64;
+  const Buffer x = p.input("x", kI64, {128, 64}), y = p.output("y", kI64, {128, 64});
+  const Tile a = p.sbuf("a", 128, 64, kI64), b = p.sbuf("b", 128, 64, kI64);
+  const Tile total = p.sbuf("total", 128, 1, kI64), small = p.sbuf("small", 128, 64, kF32);
+  p.dma(Engine::kSp, a.all(), x.all());
+  p.iota(b.all(), {.size = {64}, .step = {1}, .offset = -5, .of_partition = 64});
+  p.tensor_tensor(Engine::kPool, b.all(), a.all(), NEURON_ALU_MUL, b.all());
+  p.tensor_scalar(Engine::kPool, b.all(), b.all(), NEURON_ALU_SUB, reversed(7), NEURON_ALU_ADD, -2);
+  p.tensor_scalar_bits(Engine::kPool, b.all(), b.all(), NEURON_ALU_AND, 0xFF);
+  p.tensor_reduce(total.all(), NEURON_ALU_ADD, b.all());
+  p.tensor_scalar(Engine::kPool, b.all(), b.all(), NEURON_ALU_MAX, total.all());
+  p.affine_select(b.all(), b.all(), {.size = {64}, .step = {1}}, NEURON_ALU_GE, 3.0F);
+  p.tensor_copy(Engine::kPool, small.all(), b.all());
+  p.dma(Engine::kSp, y.all(), b.all());
+}
+
+TEST(LaterGenerations, WriteInstructionsOn64BitIntegersForPool) {
+  Program p("integers", 3);
+  add_integers64(p);
+  ASSERT_TRUE(p.ok()) << error_of(p);
+  EXPECT_EQ(texts(p, NEURON_ENGINE_DVE), std::vector<std::string>{});
+  const auto pool = texts(p, NEURON_ENGINE_POOL);
+  ASSERT_EQ(pool.size(), 8U);
+  EXPECT_THAT(pool[0], HasSubstr("i64 [64], p0=64:1, offset=0xFFFFFFFB i32, channel=64"));
+  EXPECT_THAT(pool[2], HasSubstr("op0=sub, s0=0x7 i32, rev0, op1=add, s1=0xFFFFFFFE i32"));
+  EXPECT_THAT(pool[4], HasSubstr("tensor_reduce sbuf[0:128, "));
+  EXPECT_THAT(pool[5], HasSubstr("] i64"));
+  EXPECT_THAT(pool[6], HasSubstr("s0=0x3 i32"));
+  EXPECT_TRUE(p.build());
+}
+
+TEST(LaterGenerations, RefuseThe64BitIntegersThatAreNotPossible) {
+  Program second("second", 2);
+  add_integers64(second);
+  EXPECT_THAT(error_of(second),
+              HasSubstr("only Pool computes on i64 and u64, from generation 3 on"));
+  Program wrong("wrong", 3);
+  const Tile a = wrong.sbuf("a", 128, 64, NEURON_DTYPE_U64);
+  wrong.tensor_scalar(Engine::kPool, a.all(), a.all(), NEURON_ALU_ADD, 0.5F);
+  EXPECT_THAT(error_of(wrong), HasSubstr("the scalar 0.5 of 64-bit integers is no integer of 32 "
+                                         "bits; put other ones into a tile"));
+  Program vector("vector", 4);
+  const Tile b = vector.sbuf("b", 128, 64, NEURON_DTYPE_U64);
+  vector.memset(Engine::kDve, b.all(), 0);
+  EXPECT_THAT(error_of(vector), HasSubstr("only Pool computes on i64 and u64"));
 }
 
 TEST(LaterGenerations, GiveTransfersOfAClassOfServiceAQueueOfTheirOwn) {
@@ -155,6 +204,65 @@ TEST(LaterGenerations, WriteTheOtherInstructionsOfGeneration4) {
               HasSubstr("steps=mul_sub, s0=2, s1=&sbuf[0, 0x"));
   EXPECT_THAT(texts(p, NEURON_ENGINE_ACTIVATION)[0], HasSubstr("rev1, reduce=abs_max"));
   EXPECT_TRUE(p.build());
+}
+
+TEST(LaterGenerations, LoadAccumulatorsChainBitOperationsAndReduceOnPool) {
+  Program p("arguments", 4);
+  const Tile x = p.sbuf("x", 128, 64, kF32), m = p.sbuf("m", 128, 1, kF32);
+  const Tile whole = p.sbuf("whole", 128, 64, NEURON_DTYPE_U32),
+             mask = p.sbuf("mask", 128, 1, NEURON_DTYPE_U32);
+  p.exponential(x.all(), x.all(), 1.0F, NEURON_REDUCE_LOAD_ACCUMULATE, m.all());
+  p.tensor_scalar_reduce(x.all(), x.all(), NEURON_ALU_MUL, 2.0F, NEURON_ALU_MAX,
+                         NEURON_REDUCE_LOAD_ACCUMULATE, -3.0F);
+  BitArgument five = 5;
+  five.reversed = true;
+  p.tensor_scalar_bits(Engine::kDve, whole.all(), whole.all(), NEURON_ALU_SHL, five, NEURON_ALU_XOR,
+                       mask.all());
+  p.tensor_scalar_bits(Engine::kDve, whole.all(), whole.all(), NEURON_ALU_NOT, {},
+                       NEURON_ALU_SHR_LOGICAL, 28);
+  p.tensor_scalar(Engine::kActivation, x.all(), x.all(), NEURON_ALU_SUB, reversed(m.all()),
+                  NEURON_ALU_MAX, 0.0F);
+  p.tensor_reduce(m.all(), NEURON_ALU_ADD, x.all(), 1, false, Engine::kPool);
+  ASSERT_TRUE(p.ok()) << error_of(p);
+  const auto dve = texts(p, NEURON_ENGINE_DVE);
+  ASSERT_EQ(dve.size(), 4U);
+  EXPECT_THAT(dve[0], HasSubstr("s0=1, s1=&sbuf[0, "));
+  EXPECT_THAT(dve[0], HasSubstr("f32, reduce=add, load_reduce"));
+  EXPECT_THAT(dve[1], HasSubstr("op0=mul, s0=2, s1=-3, reduce=max, load_reduce"));
+  EXPECT_THAT(dve[2], HasSubstr("op0=shl, s0=0x5 u32, rev0, op1=xor, s1=&sbuf[0, "));
+  EXPECT_THAT(dve[3], HasSubstr("op0=not, op1=shr_logical, s1=0x1C u32"));
+  EXPECT_THAT(texts(p, NEURON_ENGINE_ACTIVATION)[0], HasSubstr("rev0, op1=max, s1=0"));
+  EXPECT_THAT(texts(p, NEURON_ENGINE_POOL)[0], HasSubstr("reduce=add, axes=1"));
+  EXPECT_TRUE(p.build());
+  Program third("third", 3);
+  const Tile a = third.sbuf("a", 128, 64, kF32);
+  third.tensor_scalar(Engine::kActivation, a.all(), a.all(), NEURON_ALU_SUB, 1.0F);
+  EXPECT_THAT(error_of(third),
+              HasSubstr("on Activation, tensor_scalar is mul, add, or mul then add"));
+}
+
+TEST(LaterGenerations, ScaleEachSourceOfATransfer) {
+  Program p("scales", 3);
+  const Buffer x = p.input("x", kF32, {128, 64}), y = p.output("y", kF32, {128, 64});
+  ComputeOptions options{.operation = NEURON_DMA_FMA};
+  options.scales = {0.5F, -3.0F};
+  p.dma_compute(Engine::kSp, y.all(), {x.all(), x.all()}, options);
+  const auto neff = p.build();
+  ASSERT_TRUE(neff) << neff.error().sentence;
+  const auto container = neff::Container::open(*neff);
+  ASSERT_TRUE(container) << container.error().sentence;
+  const auto model = neff::load_model(*container, {3, 1, false});
+  ASSERT_TRUE(model) << model.error().sentence;
+  const auto& transfers = model->subgraphs[0].engines[NEURON_ENGINE_SP].dma;
+  ASSERT_EQ(transfers.size(), 1U);
+  ASSERT_EQ(transfers[0].from.size(), 2U);
+  EXPECT_EQ(transfers[0].from[0].scale, 0.5F);
+  EXPECT_EQ(transfers[0].from[1].scale, -3.0F);
+  Program few("few", 3);
+  const Buffer a = few.input("a", kF32, {128, 64}), b = few.output("b", kF32, {128, 64});
+  options.scales = {0.5F};
+  few.dma_compute(Engine::kSp, b.all(), {a.all(), a.all()}, options);
+  EXPECT_THAT(error_of(few), HasSubstr("a transfer of 2 sources has 1 scales"));
 }
 
 TEST(LaterGenerations, AreRefusedInOlderPrograms) {
@@ -265,6 +373,41 @@ TEST(LaterGenerations, PutWaitsAndSignalsAroundTheInstructionsAtWhichCoresMeet) 
   EXPECT_EQ(code[2].opcode, NEURON_OP_EVENT);
   EXPECT_EQ(code[2].update[0].operation, NEURON_UPDATE_INC);
   EXPECT_EQ(code[3].opcode, NEURON_OP_RET);
+}
+
+// What a barrier orders is done on this core before it, and begins behind it.
+TEST(LaterGenerations, OrderAllThatABarrierNamesAndShareTemporariesByTheirNames) {
+  const auto write = [](Program& p, const std::string& out, uint64_t columns) {
+    const Buffer a = p.shared_temporary("a", kF32, {128, columns}),
+                 b = p.output(out, kF32, {128, 8});
+    const Tile tile = p.sbuf("tile", 128, 8, kF32);
+    p.memset(Engine::kDve, tile.all(), 0);
+    p.dma(Engine::kSp, a.block(0, 128, 0, 8), tile.all());
+    p.dma(Engine::kActivation, b.all(), tile.all());
+    p.core_barrier(Engine::kPool, {a.all(), b.all()}, 10);
+    p.dma(Engine::kSp, tile.all(), a.block(0, 128, 0, 8));
+  };
+  const auto read = [&](uint64_t columns, const std::function<void(Program&)>& more) {
+    Program first("sharing", 3), second("sharing", 3);
+    write(first, "y0", 8);
+    write(second, "y1", columns);
+    more(first);
+    first.physical_cores(2, &second);
+    const auto& pool = first.parts().schedule.steps()[NEURON_ENGINE_POOL];
+    EXPECT_EQ(pool[0].waits.size(), 2U) << "both transfers";
+    const auto neff = first.build();
+    if (!neff) return neff.error().sentence;
+    const auto container = neff::Container::open(*neff);
+    const auto model = neff::load_model(*container, {3, 2, false});
+    return model ? std::string() : model.error().sentence;
+  };
+  EXPECT_EQ(read(8, [](Program&) {}), "");
+  EXPECT_THAT(
+      read(16, [](Program&) {}),
+      HasSubstr("var.a is shared by the two cores of a logical core, but has 4096 bytes, and "
+                "8192 in sg01/def.json"));
+  EXPECT_THAT(read(8, [](Program& p) { p.shared_temporary("alone", kF32, {8}); }),
+              HasSubstr("but sg01/def.json has no shared variable of that name"));
 }
 
 TEST(LaterGenerations, WriteIndirectOperandsWithTheirIndexes) {

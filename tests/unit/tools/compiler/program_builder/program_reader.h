@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "driver/isa/instruction.h"
-#include "runtime/neff/model.h"
+#include "runtime/neff/model_reader.h"
 
 namespace neuron::builder::testing {
 

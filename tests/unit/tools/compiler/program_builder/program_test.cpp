@@ -7,14 +7,14 @@
 #include <functional>
 
 #include "hw/address_map.h"
+#include "runtime/neff/model_reader.h"
 #include "tests/unit/tools/compiler/program_builder/program_reader.h"
+#include "tests/unit/tools/compiler/program_builder/short_names.h"
 
 namespace neuron::builder {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr uint8_t kF32 = NEURON_DTYPE_F32;
 
 TEST(Program, WritesTensorsVariablesQueuesAndTransfers) {
   Program program("copy");

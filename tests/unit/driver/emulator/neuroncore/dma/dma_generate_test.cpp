@@ -5,13 +5,13 @@
 #include <random>
 
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
 
-constexpr unsigned kPool = NEURON_ENGINE_POOL;
 constexpr unsigned kDone = 30;  // semaphore
-constexpr uint16_t kAll = 0xFFFF;
+constexpr uint16_t kAllLanes = 0xFFFF;
 constexpr uint32_t kFill = 0xFFFFFFFF;  // of SBUF that nobody has written
 
 class DmaGenerate : public EveryGeneration {
@@ -23,7 +23,7 @@ class DmaGenerate : public EveryGeneration {
     }
   }
   static Instruction generate(uint64_t from, std::vector<isa::DmaDimension> from_dims, uint64_t to,
-                              std::vector<isa::DmaDimension> to_dims, uint16_t mask = kAll,
+                              std::vector<isa::DmaDimension> to_dims, uint16_t mask = kAllLanes,
                               unsigned type = NEURON_DTYPE_U8) {
     Instruction i = inst(NEURON_OP_DMA_GENERATE);
     i.engines = 1 << kPool;
@@ -45,7 +45,7 @@ class DmaGenerate : public EveryGeneration {
   }
   static Instruction indirect(unsigned opcode, isa::Operand tile, isa::Operand index, uint64_t base,
                               uint32_t row_bytes, uint32_t row_step, uint32_t rows,
-                              uint16_t mask = kAll) {
+                              uint16_t mask = kAllLanes) {
     Instruction i = inst(opcode);
     i.engines = 1 << kPool;
     i.dst = tile;
@@ -98,7 +98,7 @@ class DmaGenerate : public EveryGeneration {
 INSTANTIATE_TEST_SUITE_P(Generations, DmaGenerate, kGenerations);
 
 TEST_P(DmaGenerate, MovesAMatrixIntoSbufAndEveryEngineOfTheMaskSignals) {
-  prepare(3, kAll);
+  prepare(3, kAllLanes);
   number_words(kData, 128 * 128);
   finish({generate(kData, {{512, 1}, {128, 512}}, sbuf_address(0, 0x100),
                    {{512, 1}, {128, NEURON_SBUF_PARTITION_STRIDE}}),
@@ -383,7 +383,7 @@ class DmaIndirect : public DmaGenerate {
 INSTANTIATE_TEST_SUITE_P(Generations, DmaIndirect, kGenerations);
 
 TEST_P(DmaIndirect, GathersTheRowThatEachPartitionNames) {
-  prepare(3, kAll);
+  prepare(3, kAllLanes);
   number_words(kData, 1000 * 16);
   std::mt19937 random(3);
   std::vector<uint32_t> rows(128);
@@ -401,7 +401,7 @@ TEST_P(DmaIndirect, GathersTheRowThatEachPartitionNames) {
 }
 
 TEST_P(DmaIndirect, ScattersAddsToRowsInMemory) {
-  prepare(3, kAll);
+  prepare(3, kAllLanes);
   auto* table = values<float>(kData, 64 * 4);
   std::iota(table, table + 64 * 4, 0.0f);
   for (unsigned p = 0; p < 32; ++p) {
@@ -488,7 +488,7 @@ TEST_P(DmaIndirect, ATransposingGatherLeavesColumnsOfIndicesThatAreOutOfBounds) 
 }
 
 TEST_P(DmaIndirect, EqualRowsOfAScatterAreBothAdded) {
-  prepare(3, kAll);
+  prepare(3, kAllLanes);
   values<float>(kData, 1)[0] = 1;
   for (unsigned p = 0; p < 32; ++p) {
     set_index(p, kIndexAt, 0);
@@ -516,7 +516,7 @@ TEST_P(DmaIndirect, TheTableOfRowsMovesByARegister) {
 TEST_P(DmaGenerate, GeneratedTransfersTakeModelTimeThatDoesNotDependOnTheHost) {
   std::vector<uint64_t> times;
   for (int round = 0; round < 3; ++round) {
-    prepare(3, kAll);
+    prepare(3, kAllLanes);
     load_and_run(kPool, {generate(kData, {{512, 1}, {128, 512}}, sbuf_address(0, 0),
                                   {{512, 1}, {128, NEURON_SBUF_PARTITION_STRIDE}}),
                          wait_for(16 * (1 + round)), inst(NEURON_OP_HALT)});

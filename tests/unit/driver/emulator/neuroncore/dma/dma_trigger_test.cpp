@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // DMA from programs: doorbells, +16 semaphores, drain, model time, faults.
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
 
-constexpr unsigned kSp = NEURON_ENGINE_SP;
-constexpr uint64_t kOne = kData + 0x100000;  // constant 1 that transfers copy to a semaphore
+constexpr uint64_t kConstantOne =
+    kData + 0x100000;  // constant 1 that transfers copy to a semaphore
 constexpr uint16_t kAll = 0xFFFF;
 
 class DmaTrigger : public CoreMachine {
@@ -14,7 +15,7 @@ class DmaTrigger : public CoreMachine {
   void SetUp() override {
     CoreMachine::SetUp();
     const uint32_t one = 1;
-    std::memcpy(memory(kOne, 4), &one, 4);
+    std::memcpy(memory(kConstantOne, 4), &one, 4);
   }
   // Queue `queue` of all 16 engines: 8 partitions each, `bytes` per partition, then the semaphore.
   void prepare(unsigned queue, bool to_sbuf, uint32_t sbuf_at, uint64_t hbm, uint32_t bytes,
@@ -28,7 +29,7 @@ class DmaTrigger : public CoreMachine {
         add_copy(e, queue, r, to_sbuf ? outside : inside, to_sbuf ? inside : outside, bytes,
                  r == 7);
       }
-      add_copy(e, queue, 8, kOne, semaphore_increment(semaphore), 4);
+      add_copy(e, queue, 8, kConstantOne, semaphore_increment(semaphore), 4);
     }
   }
   static Instruction wait_for(unsigned semaphore, unsigned value) {
@@ -79,7 +80,7 @@ TEST_F(DmaTrigger, SharesAnEngineBetweenQueuesInTurn) {
     for (unsigned r = 0; r < 8; ++r) {
       add_copy(0, queue, r, kData + r * 4096, sbuf_address(r, queue * 0x2000), 4096, r == 7);
     }
-    add_copy(0, queue, 8, kOne, semaphore_increment(20 + queue), 4);
+    add_copy(0, queue, 8, kConstantOne, semaphore_increment(20 + queue), 4);
   }
   Instruction when = inst(NEURON_OP_TIME);
   Instruction first = when;

@@ -4,32 +4,33 @@
 #include <cstring>
 
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
 
-constexpr unsigned kPool = NEURON_ENGINE_POOL, kQueue = 3, kSemaphore = 40;
-constexpr uint64_t kFrom = kData, kTo = kData + 0x1000;
-constexpr uint64_t kWindow = NEURON_V3_CORE_WINDOW(0);
+constexpr unsigned kLaterQueue = 3, kLaterSemaphore = 40;
+constexpr uint64_t kLaterFrom = kData, kLaterTo = kData + 0x1000;
+constexpr uint64_t kLaterWindow = NEURON_V3_CORE_WINDOW(0);
 
 // Core 0 of a chip of generation 4, and DMA engine 0 of it.
 class DmaTypesOfGeneration4 : public CoreMachine {
  protected:
   void SetUp() override {
     create(4);
-    set_up_queue(0, kQueue);
+    set_up_queue(0, kLaterQueue);
   }
   static Instruction transfer(unsigned operation, unsigned from, unsigned to) {
     Instruction i = inst(NEURON_OP_DMA_GENERATE);
     i.engines = 1u << kPool;
-    i.generate.from = kFrom;
-    i.generate.to = kTo;
+    i.generate.from = kLaterFrom;
+    i.generate.to = kLaterTo;
     i.dma.operation = static_cast<uint8_t>(operation);
     i.dma.from_type = static_cast<uint8_t>(from);
     i.dma.to_type = static_cast<uint8_t>(to);
-    i.dma.queue = kQueue;
+    i.dma.queue = kLaterQueue;
     i.dma.mask = 1;
-    i.dma.semaphore = kSemaphore;
+    i.dma.semaphore = kLaterSemaphore;
     i.dma.signal = true;
     return i;
   }
@@ -38,7 +39,7 @@ class DmaTypesOfGeneration4 : public CoreMachine {
     Instruction halt = inst(NEURON_OP_HALT);
     halt.drain = true;
     place(kPool, {i, halt});
-    const uint64_t block = kWindow + NEURON_CORE_ENGINE(kPool);
+    const uint64_t block = kLaterWindow + NEURON_CORE_ENGINE(kPool);
     set_core(block + NEURON_ENG_PROG_LO, static_cast<uint32_t>(kCode + kPool * 0x10000));
     set_core(block + NEURON_ENG_PROG_COUNT, 2);
     set_core(block + NEURON_ENG_CONTROL, NEURON_CMD_START);
@@ -46,18 +47,18 @@ class DmaTypesOfGeneration4 : public CoreMachine {
     EXPECT_EQ(core_register(block + NEURON_ENG_STATUS) & 15, unsigned{NEURON_STATE_HALTED})
         << isa::fault_name(core_register(block + NEURON_ENG_EXC_CODE)) << "\n"
         << chip_->describe_core(0);
-    EXPECT_EQ(
-        core_register(kWindow + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_READ + 4 * kSemaphore),
-        1U);
+    EXPECT_EQ(core_register(kLaterWindow + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_READ +
+                            4 * kLaterSemaphore),
+              1U);
   }
   template <class T, size_t kCount>
   void put(const std::array<T, kCount>& values) {
-    std::memcpy(memory(kFrom, sizeof(values)), values.data(), sizeof(values));
+    std::memcpy(memory(kLaterFrom, sizeof(values)), values.data(), sizeof(values));
   }
   template <class T, size_t kCount>
   std::array<T, kCount> result() {
     std::array<T, kCount> values;
-    std::memcpy(values.data(), memory(kTo, sizeof(values)), sizeof(values));
+    std::memcpy(values.data(), memory(kLaterTo, sizeof(values)), sizeof(values));
     return values;
   }
 };

@@ -5,11 +5,12 @@
 #include <cstring>
 
 #include "tests/unit/driver/emulator/neuroncore/generation_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
 
-constexpr unsigned kPool = NEURON_ENGINE_POOL, kQueue = 3, kSemaphore = 40;
+constexpr unsigned kAddQueue = 3, kAddSemaphore = 40;
 
 uint16_t bf16_of(float value) {
   return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);  // exact values only
@@ -30,9 +31,9 @@ class ReadAddWrite : public GenerationMachine {
     i.dma.operation = static_cast<uint8_t>(adds ? NEURON_DMA_ADD : NEURON_DMA_COPY);
     i.dma.accumulate = adds;
     i.dma.from_type = i.dma.to_type = static_cast<uint8_t>(dtype);
-    i.dma.queue = kQueue;
+    i.dma.queue = kAddQueue;
     i.dma.mask = 1;
-    i.dma.semaphore = kSemaphore;
+    i.dma.semaphore = kAddSemaphore;
     i.dma.signal = true;
     return i;
   }
@@ -42,7 +43,7 @@ class ReadAddWrite : public GenerationMachine {
   }
   uint64_t time_of(unsigned generation, unsigned dtype, bool adds) {
     begin(generation);
-    set_up_queue(0, kQueue);
+    set_up_queue(0, kAddQueue);
     const std::vector<std::byte> zeros(0x8000);
     for (unsigned p = 0; p < 8; ++p) put(sbuf_address(p, 0), zeros.data(), zeros.size());
     execute(kPool, {transfer(dtype, adds, 8, 4096)});
@@ -53,7 +54,7 @@ class ReadAddWrite : public GenerationMachine {
 TEST_F(ReadAddWrite, AddsInFp32AndRoundsOnce) {
   for (const unsigned generation : {3U, 4U}) {
     begin(generation);
-    set_up_queue(0, kQueue);
+    set_up_queue(0, kAddQueue);
     // bf16 has 8 bits: halfway cases go to the even neighbour.
     const std::array<float, 4> a = {0x1p-8F, 0x1.8p-7F, 3, -1};
     const std::array<float, 4> b = {1, 1, -3, 0x1p-20F};

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "tests/unit/driver/emulator/neuroncore/generation_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
 
-constexpr unsigned kSp = NEURON_ENGINE_SP, kPool = NEURON_ENGINE_POOL;
 constexpr uint64_t kBulk = 0x10000, kSmall = 4096;  // bytes of a packet
 // At 33 GB/s.
 constexpr uint64_t kBulkTime = kBulk * 1000 / 33, kSmallTime = kSmall * 1000 / 33;

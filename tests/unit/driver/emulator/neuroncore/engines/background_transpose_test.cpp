@@ -4,11 +4,10 @@
 
 #include "driver/isa/cost.h"
 #include "tests/unit/driver/emulator/neuroncore/generation_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
-
-constexpr unsigned kPe = NEURON_ENGINE_PE;
 
 class BackgroundTranspose : public GenerationMachine {
  protected:

@@ -14,7 +14,7 @@ namespace neuron::core {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kDoubleInfinity = std::numeric_limits<double>::infinity();
 
 // OCP formats: sign, exponent, mantissa; E5M2 has infinities, E4M3 one NaN and E2M1 neither.
 struct Format {
@@ -31,7 +31,9 @@ double value_of(const Format& f, unsigned code) {
   const double sign = (code >> bits & 1) != 0 ? -1 : 1;
   const unsigned mantissa = code & ((1u << f.mantissa_bits) - 1);
   const unsigned exponent = code >> f.mantissa_bits & ((1u << f.exponent_bits) - 1);
-  if (f.x4 == NEURON_DTYPE_F8E5X4 && exponent == 31) return mantissa == 0 ? sign * kInfinity : kNan;
+  if (f.x4 == NEURON_DTYPE_F8E5X4 && exponent == 31) {
+    return mantissa == 0 ? sign * kDoubleInfinity : kNan;
+  }
   if (f.x4 == NEURON_DTYPE_F8E4FNX4 && (code & 0x7F) == 0x7F) return kNan;
   const double fraction = std::ldexp(mantissa, -static_cast<int>(f.mantissa_bits));
   return sign * (exponent == 0 ? std::ldexp(fraction, 1 - f.bias)
@@ -54,7 +56,7 @@ uint32_t packed(const Format& f, const std::array<unsigned, 4>& codes) {
 double in_fp32(double value) {
   if (std::isnan(value) || std::isinf(value)) return value;
   if (std::fabs(value) < 0x1p-126) return std::copysign(0.0, value);
-  return std::fabs(value) >= 0x1p128 ? std::copysign(kInfinity, value) : value;
+  return std::fabs(value) >= 0x1p128 ? std::copysign(kDoubleInfinity, value) : value;
 }
 
 class BlockScaled : public UnitMachine {
@@ -200,6 +202,43 @@ TEST_F(BlockScaled, ProductsOfAllPairsOfFormatsAreTheSumsThatTheTextDefines) {
   }
 }
 
+// Scales are the same bytes as u8 and as e8m0, and a bf16 destination has the sum rounded once.
+TEST_F(BlockScaled, TakesScalesOfEitherTypeAndRoundsIntoBf16) {
+  std::mt19937 random(22);
+  for (const Format& f : {kE5m2, kE4m3, kE2m1}) {
+    const auto code = [&](unsigned, unsigned, unsigned) {
+      const unsigned one = static_cast<unsigned>(f.bias) << f.mantissa_bits;
+      return one | (random() & ((1u << f.mantissa_bits) - 1)) |
+             (random() & 1) << (f.exponent_bits + f.mantissa_bits);
+    };
+    const auto scale = [&](unsigned group, unsigned column) { return 126 + (group + column) % 3; };
+    Matrix w = matrix(f, 64, 0, 16, 1, code, scale);
+    Matrix x = matrix(f, 64, 0x4000, 50, 2, code, scale);
+    for (const unsigned type : {NEURON_DTYPE_U8, NEURON_DTYPE_E8M0}) {
+      w.scales.dtype = x.scales.dtype = static_cast<uint8_t>(type);
+      run(NEURON_ENGINE_PE, load(w, 1));
+      const isa::Operand wide = psum(16, 0, NEURON_DTYPE_F32, 50);
+      const isa::Operand narrow = psum(16, 0x800, NEURON_DTYPE_BF16, 50);
+      run(NEURON_ENGINE_PE, product(wide, x, 2));
+      Instruction again = product(narrow, x, 2);
+      again.pe.swap = false;
+      run(NEURON_ENGINE_PE, again);
+      for (unsigned m = 0; m < 16; ++m) {
+        const std::vector<float> found = get(wide, m), rounded = get(narrow, m);
+        for (unsigned n = 0; n < 50; ++n) {
+          double sum = 0;
+          for (unsigned p = 0; p < 64; ++p) {
+            for (unsigned j = 0; j < 4; ++j) sum += w.values[p][j][m] * x.values[p][j][n];
+          }
+          ASSERT_EQ(found[n], sum) << f.x4 << ": " << m << ", " << n;
+          const double unit = sum == 0 ? 1 : std::ldexp(1.0, std::ilogb(sum) - 7);
+          ASSERT_EQ(rounded[n], std::nearbyint(sum / unit) * unit) << f.x4 << ": " << sum;
+        }
+      }
+    }
+  }
+}
+
 // The nearest code by search among all of them; of two equally near ones the even one.
 class Nearest {
  public:
@@ -289,6 +328,27 @@ TEST_F(QuantizeMx, GivesTheNearestCodesUnderTheScaleOfEachBlock) {
   }
 }
 
+// Scales that memory holds as e8m0 are the bytes that it holds as u8.
+TEST_F(QuantizeMx, WritesScalesOfEitherTypeAlike) {
+  constexpr int kN = 12;
+  const isa::Operand source = sbuf(64, 0, NEURON_DTYPE_BF16, 4 * kN);
+  fill(source, [](unsigned p, unsigned e) { return std::ldexp(1.0F + p % 3, (p + e) % 19 - 9); });
+  for (const Format& f : {kE5m2, kE4m3}) {
+    expect_quantised(f, NEURON_DTYPE_BF16, 64, kN, 3);
+    isa::Operand other = scales(64, 0xE000, kN);
+    other.dtype = NEURON_DTYPE_E8M0;
+    Instruction i = make(NEURON_OP_QUANTIZE_MX, elements(f, 64, 0xA000, kN), source, other);
+    i.vector.imm = 3;
+    dve(i);
+    for (unsigned p = 0; p < 64; ++p) {
+      EXPECT_EQ(get_raw<uint32_t>(i.dst, p), get_raw<uint32_t>(elements(f, 64, 0x8000, kN), p));
+      for (unsigned c = 0; c < kN; ++c) {
+        EXPECT_EQ(scale_at(other, p, 3)[c], scale_at(scales(64, 0xC000, kN), p, 3)[c]);
+      }
+    }
+  }
+}
+
 // Every bf16 number below infinity is the largest of a block once.
 TEST_F(QuantizeMx, KnowsTheScaleOfEveryBf16Magnitude) {
   constexpr int kN = 254;
@@ -350,7 +410,7 @@ TEST_F(QuantizeMx, PassesOnWhatIsNoNumber) {
   dve(i);
   const uint32_t word = get_raw<uint32_t>(elements(kE5m2, 32, 0x8000, 1), 0)[0];
   EXPECT_TRUE(std::isnan(value_of(kE5m2, word & 0xFF)));
-  EXPECT_EQ(value_of(kE5m2, word >> 8 & 0xFF), -kInfinity);
+  EXPECT_EQ(value_of(kE5m2, word >> 8 & 0xFF), -kDoubleInfinity);
   EXPECT_EQ(scale_at(at, 0, 0)[0], 128 - 14 + 127);
   EXPECT_EQ(scale_at(at, 8, 0)[0], 0 - 14 + 127);  // other blocks do not notice
 }

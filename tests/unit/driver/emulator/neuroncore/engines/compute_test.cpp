@@ -4,18 +4,10 @@
 #include <cmath>
 
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
-
-constexpr unsigned kPe = NEURON_ENGINE_PE;
-constexpr unsigned kAct = NEURON_ENGINE_ACTIVATION;
-constexpr unsigned kPool = NEURON_ENGINE_POOL;
-constexpr unsigned kDve = NEURON_ENGINE_DVE;
-constexpr unsigned kF32 = NEURON_DTYPE_F32;
-constexpr unsigned kBf16 = NEURON_DTYPE_BF16;
-constexpr unsigned kI32 = NEURON_DTYPE_I32;
-constexpr unsigned kSbuf = NEURON_SPACE_SBUF;
 
 class Compute : public EveryGeneration {
  protected:

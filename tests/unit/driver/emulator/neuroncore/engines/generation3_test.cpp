@@ -218,7 +218,10 @@ struct Published {
   }
 };
 
-TEST_F(Generation3, PoolDrawsXorwowFromTheStatesThatAreSetAndGivesThemBack) {
+class XorwowOnPool : public UnitOfAGeneration {};
+INSTANTIATE_TEST_SUITE_P(Generations, XorwowOnPool, ::testing::Values(3U, 4U));
+
+TEST_P(XorwowOnPool, DrawsFromTheStatesThatAreSetAndGivesThemBack) {
   const isa::Operand states = sbuf(128, 0, NEURON_DTYPE_U32, 6);
   const isa::Operand words = sbuf(128, 0x1000, NEURON_DTYPE_U32, 5000);
   const isa::Operand back = sbuf(128, 0x8000, NEURON_DTYPE_U32, 6);
@@ -270,7 +273,7 @@ TEST_F(Generation3, RandomStatesOfVectorNeedGeneration4) {
   EXPECT_EQ(attempt(NEURON_ENGINE_POOL, wrong).code, NEURON_FAULT_OPERAND_SHAPE);
 }
 
-// f8e4 (240 at most) and f8e5 from their bits, by the formula of the formats.
+// f8e4 (240 at most), f8e4fn (448) and f8e5 from their bits, by the formula of the formats.
 double f8_value(unsigned type, unsigned code) {
   const unsigned mantissa_bits = type == NEURON_DTYPE_F8E5 ? 2 : 3;
   const int bias = type == NEURON_DTYPE_F8E5 ? 15 : 7;
@@ -283,11 +286,17 @@ double f8_value(unsigned type, unsigned code) {
 }
 // Codes that are numbers.
 bool is_number(unsigned type, unsigned code) {
-  return (code & 0x7F) < (type == NEURON_DTYPE_F8E5 ? 0x7CU : 0x78U);
+  const unsigned above = type == NEURON_DTYPE_F8E5 ? 0x7C : type == NEURON_DTYPE_F8E4 ? 0x78 : 0x7F;
+  return (code & 0x7F) < above;
 }
 
 class DoubleRow : public Generation3 {
  protected:
+  struct Case {
+    int k, m, n, gap;
+    unsigned stationary, moving;
+  };
+  void compare(std::initializer_list<Case> cases);
   Instruction two_rows(unsigned opcode, isa::Operand dst, isa::Operand a) {
     Instruction i = make(opcode, dst, a);
     i.pe.mode = NEURON_PE_DOUBLE_ROW;
@@ -296,15 +305,9 @@ class DoubleRow : public Generation3 {
 };
 
 // K rows of 2 x `columns` codes, with gaps between the planes if `gap` is not 0.
-TEST_F(DoubleRow, IsTheSumOverBothRowsOfEveryPartition) {
+void DoubleRow::compare(std::initializer_list<Case> cases) {
   std::mt19937 random(11);
-  struct Case {
-    int k, m, n, gap;
-    unsigned stationary, moving;
-  };
-  for (const Case& c : {Case{128, 128, 512, 0, NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E4},
-                        Case{128, 64, 100, 12, NEURON_DTYPE_F8E5, NEURON_DTYPE_F8E4},
-                        Case{40, 17, 33, 3, NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E5}}) {
+  for (const Case& c : cases) {
     const auto matrix = [&](uint32_t base, unsigned type, int columns) {
       return tile(NEURON_SPACE_SBUF, 0, static_cast<unsigned>(c.k), base, type, {columns, 2},
                   {1, columns + c.gap});
@@ -351,6 +354,29 @@ TEST_F(DoubleRow, IsTheSumOverBothRowsOfEveryPartition) {
       }
     }
   }
+}
+
+TEST_F(DoubleRow, IsTheSumOverBothRowsOfEveryPartition) {
+  compare({{128, 128, 512, 0, NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E4},
+           {128, 64, 100, 12, NEURON_DTYPE_F8E5, NEURON_DTYPE_F8E4},
+           {40, 17, 33, 3, NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E5}});
+}
+
+TEST_F(DoubleRow, OfF8e4fnIsTheSumOverBothRowsToo) {
+  limits_ = isa::limits_of(4);
+  compare({{128, 128, 512, 0, NEURON_DTYPE_F8E4FN, NEURON_DTYPE_F8E4FN},
+           {100, 64, 100, 12, NEURON_DTYPE_F8E5, NEURON_DTYPE_F8E4FN},
+           {40, 17, 33, 3, NEURON_DTYPE_F8E4FN, NEURON_DTYPE_F8E5},
+           {128, 32, 64, 0, NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E5}});
+  // Never against the other f8 with four bits of exponent.
+  const isa::Operand w = tile(NEURON_SPACE_SBUF, 0, 128, 0, NEURON_DTYPE_F8E4, {32, 2});
+  fill(w, [](unsigned, unsigned) { return 1.0F; });
+  run(NEURON_ENGINE_PE, two_rows(NEURON_OP_LDWEIGHTS, {}, w));
+  isa::Operand x = w;
+  x.dtype = NEURON_DTYPE_F8E4FN;
+  Instruction product = two_rows(NEURON_OP_MATMUL, psum(32, 0, NEURON_DTYPE_F32, 32), x);
+  product.pe.swap = true;
+  EXPECT_EQ(attempt(NEURON_ENGINE_PE, product).code, NEURON_FAULT_OPERAND_DTYPE);
 }
 
 // Every code, NaN and infinity too, in the lower byte of 16 bits.

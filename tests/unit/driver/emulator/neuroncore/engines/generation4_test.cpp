@@ -5,7 +5,10 @@
 #include <random>
 #include <vector>
 
+#include "driver/isa/rules.h"
 #include "tests/unit/driver/emulator/neuroncore/unit_machine.h"
+#include "tests/unit/driver/isa/small_values.h"
+#include "tests/unit/driver/isa/type_probe.h"
 
 namespace neuron::core {
 namespace {
@@ -51,6 +54,78 @@ TEST_F(Generation4, ExponentialSubtractsTheMaximumAndSumsTheRow) {
   dve(plain);
   EXPECT_EQ(get(one, 0)[0], 1.0F);
   EXPECT_EQ(get(one, 0)[1], 0.0F);
+}
+
+TEST_F(Generation4, ExponentialMayBeginItsSumWithALoadedValue) {
+  const isa::Operand a = sbuf(8, 0, NEURON_DTYPE_F32, 50),
+                     dst = sbuf(8, 0x4000, NEURON_DTYPE_BF16, 50);
+  fill(a, [](unsigned p, unsigned e) {
+    return static_cast<float>(p) * 0.25F - static_cast<float>(e) * 0.125F;
+  });
+  fill(sbuf(8, 0x8000, NEURON_DTYPE_F32, 1), [](unsigned p, unsigned) { return 100.0F * p; });
+  for (const bool column : {false, true}) {
+    Instruction i = make(NEURON_OP_EXPONENTIAL, dst, a);
+    i.scalar1 = column ? pointer(0x8000) : real(2.5F);
+    i.vector.reduce = NEURON_ALU_ADD;
+    i.vector.reduce_command = NEURON_REDUCE_LOAD_ACCUMULATE;
+    dve(i);
+    for (unsigned p = 0; p < 8; ++p) {
+      double sum = column ? 100.0 * p : 2.5;
+      for (const float x : get(a, p)) sum += std::exp(static_cast<double>(x));
+      EXPECT_NEAR(accumulator(NEURON_ENGINE_DVE, p), sum, 1e-5 * sum) << column << ", " << p;
+    }
+  }
+}
+
+TEST_F(Generation4, ActivationDoesTheArithmeticOfTensorScalar) {
+  struct Case {
+    unsigned op0, op1;
+    bool rev0, rev1;
+    double (*of)(double x, double a, double b);
+  };
+  const Case cases[] = {
+      {NEURON_ALU_SUB, NEURON_ALU_MUL, true, false,
+       [](double x, double a, double b) { return (a - x) * b; }},
+      {NEURON_ALU_MAX, NEURON_ALU_SUB, false, true,
+       [](double x, double a, double b) { return b - std::fmax(x, a); }},
+      {NEURON_ALU_GE, NEURON_ALU_ADD, false, false,
+       [](double x, double a, double b) { return (x >= a) + b; }},
+      {NEURON_ALU_ABS, NEURON_ALU_MIN, false, false,
+       [](double x, double, double b) { return std::fmin(std::fabs(x), b); }},
+      {NEURON_ALU_SQUARE, NEURON_ALU_BYPASS, false, false,
+       [](double x, double, double) { return x * x; }},
+      {NEURON_ALU_ADD, NEURON_ALU_ADD, false, false,
+       [](double x, double a, double b) { return x + a + b; }},
+      {NEURON_ALU_ADD, NEURON_ALU_DIV, false, false,
+       [](double x, double a, double b) { return (x + a) / b; }},
+  };
+  const isa::Operand a = psum(8, 0, NEURON_DTYPE_F32, 40);
+  fill(a,
+       [](unsigned p, unsigned e) { return static_cast<float>((p * 5 + e * 3) % 41) * 0.5F - 10; });
+  fill(sbuf(8, 0x8000, NEURON_DTYPE_F32, 1),
+       [](unsigned p, unsigned) { return p % 2 ? 4.0F : -2.0F; });
+  for (const unsigned to : {NEURON_DTYPE_F32, NEURON_DTYPE_BF16}) {
+    const isa::Operand dst = sbuf(8, 0x4000, to, 40);
+    for (const Case& c : cases) {
+      Instruction i = make(NEURON_OP_TENSOR_SCALAR, dst, a);
+      i.vector.op0 = static_cast<uint8_t>(c.op0);
+      i.vector.op1 = static_cast<uint8_t>(c.op1);
+      i.vector.rev0 = c.rev0;
+      i.vector.rev1 = c.rev1;
+      if (!isa::is_unary_alu(c.op0)) i.scalar0 = real(1.5F);
+      if (c.op1 != NEURON_ALU_BYPASS) i.scalar1 = pointer(0x8000);
+      run(NEURON_ENGINE_ACTIVATION, i);
+      for (unsigned p = 0; p < 8; ++p) {
+        const std::vector<float> x = get(a, p), found = get(dst, p);
+        for (unsigned e = 0; e < 40; ++e) {
+          const double exact = c.of(x[e], 1.5, p % 2 ? 4 : -2);
+          // All are exact in fp32, and to the nearest bf16.
+          const double off = to == NEURON_DTYPE_F32 ? 0 : std::fabs(exact) * 0x1p-8;
+          ASSERT_LE(std::fabs(found[e] - exact), off) << c.op0 << ", " << c.op1 << ": " << x[e];
+        }
+      }
+    }
+  }
 }
 
 TEST_F(Generation4, Activate2HasEveryPairOfStepsAndReduction) {
@@ -124,7 +199,7 @@ TEST_F(Generation4, Activate2WantsAScalarForEachStep) {
   EXPECT_EQ(attempt(NEURON_ENGINE_ACTIVATION, i).code, NEURON_FAULT_OP_NOT_ALLOWED);
 }
 
-struct Published {
+struct PublishedLater {
   uint32_t s[6];
   uint32_t next() {
     const uint32_t t = s[0] ^ (s[0] >> 2);
@@ -139,10 +214,10 @@ TEST_F(Generation4, Rand2IsUniformBetweenItsBoundsFromFourStatesByTurns) {
   const isa::Operand states = sbuf(64, 0, NEURON_DTYPE_U32, 24);
   const isa::Operand dst = sbuf(64, 0x1000, NEURON_DTYPE_F32, 4001);
   std::mt19937 random(7);
-  std::vector<std::vector<Published>> expected(64, std::vector<Published>(4));
+  std::vector<std::vector<PublishedLater>> expected(64, std::vector<PublishedLater>(4));
   for (unsigned p = 0; p < 64; ++p) {
     std::vector<uint32_t> words;
-    for (Published& state : expected[p]) {
+    for (PublishedLater& state : expected[p]) {
       for (uint32_t& word : state.s) words.push_back(word = static_cast<uint32_t>(random()));
     }
     put_raw(states, p, words);
@@ -170,6 +245,40 @@ TEST_F(Generation4, Rand2IsUniformBetweenItsBoundsFromFourStatesByTurns) {
   EXPECT_EQ(get_raw<uint32_t>(back, 5)[6], expected[5][1].s[0]);
   dve(make(NEURON_OP_RNG, sbuf(64, 0x1000, NEURON_DTYPE_U32, 4)));
   EXPECT_EQ(get_raw<uint32_t>(sbuf(64, 0x1000, NEURON_DTYPE_U32, 4), 5)[2], expected[5][2].next());
+}
+
+// The f32 numbers that a seed gives are those of the test above; each type has them rounded once.
+TEST_F(Generation4, Rand2RoundsTheSameNumbersIntoEveryType) {
+  constexpr int kN = 400;
+  const isa::Operand seed = sbuf(1, 0, NEURON_DTYPE_U32, 1);
+  const auto drawn = [&](uint8_t type) {
+    put_raw(seed, 0, std::vector<uint32_t>{19});
+    dve(make(NEURON_OP_SET_RNG_SEED, {}, seed));
+    Instruction i = make(NEURON_OP_RAND2, sbuf(64, 0x1000, type, kN));
+    i.scalar0 = real(-3);
+    i.scalar1 = real(500);  // beyond f8e3 and f8e4, whose infinities count
+    i.engines = 1u << NEURON_ENGINE_DVE;
+    const bool legal = isa::testing::accepted(i, NEURON_ENGINE_DVE, 4);
+    if (legal) dve(i);
+    return legal;
+  };
+  ASSERT_TRUE(drawn(NEURON_DTYPE_F32));
+  std::vector<std::vector<float>> wide;
+  for (unsigned p = 0; p < 64; ++p) wide.push_back(get(sbuf(64, 0x1000, NEURON_DTYPE_F32, kN), p));
+  unsigned types = 0;
+  for (const uint8_t type : isa::testing::types_of(4)) {
+    if (!drawn(type)) continue;
+    ++types;
+    for (unsigned p = 0; p < 64; ++p) {
+      const std::vector<float> found = get(sbuf(64, 0x1000, type, kN), p);
+      for (unsigned e = 0; e < found.size(); ++e) {
+        const double expected = isa::testing::rounded_to(type, wide[p][e]);
+        ASSERT_TRUE(found[e] == expected || (std::isnan(found[e]) && std::isnan(expected)))
+            << isa::dtype_name(type) << ": " << found[e] << " for " << wide[p][e];
+      }
+    }
+  }
+  EXPECT_EQ(types, 9U) << "all float types but those of blocks";
 }
 
 TEST_F(Generation4, SettingTheSeedSetsTheStates) {

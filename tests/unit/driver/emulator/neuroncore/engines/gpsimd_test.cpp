@@ -7,12 +7,12 @@
 
 #include "driver/emulator/neuroncore/engines/gpsimd_custom.h"
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
 
-constexpr unsigned kPool = NEURON_ENGINE_POOL;
-constexpr uint32_t kIn = 0x1000, kOut = 0x4000, kIndex = 0x8000;
+constexpr uint32_t kGpsimdIn = 0x1000, kGpsimdOut = 0x4000, kIndex = 0x8000;
 
 class Gpsimd : public EveryGeneration {
  protected:
@@ -83,14 +83,14 @@ TEST_P(Gpsimd, IotaCountsInEveryTypeThatHoldsTheNumbers) {
         NEURON_DTYPE_U32, NEURON_DTYPE_BF16, NEURON_DTYPE_F16, NEURON_DTYPE_F32, NEURON_DTYPE_F32R,
         NEURON_DTYPE_TF32}) {
     Instruction i = inst(NEURON_OP_IOTA);
-    i.dst = sbuf(8, kOut, dtype, 12);
+    i.dst = sbuf(8, kGpsimdOut, dtype, 12);
     i.pattern = pattern;
     i.scalar0 = number(20);
     i.vector.imm = 3;
     execute(i);
     for (unsigned p = 0; p < 8; ++p) {
       for (unsigned e = 0; e < 12; ++e) {
-        const uint32_t at = kOut + e * isa::dtype_bytes(dtype);
+        const uint32_t at = kGpsimdOut + e * isa::dtype_bytes(dtype);
         double found = 0;
         switch (dtype) {
           case NEURON_DTYPE_I8:
@@ -127,15 +127,15 @@ TEST_P(Gpsimd, IotaCountsInEveryTypeThatHoldsTheNumbers) {
 
 TEST_P(Gpsimd, IotaWrapsIn32BitsAndRoundsIntoF8) {
   Instruction i = inst(NEURON_OP_IOTA);
-  i.dst = sbuf(1, kOut, NEURON_DTYPE_I32, 2);
+  i.dst = sbuf(1, kGpsimdOut, NEURON_DTYPE_I32, 2);
   i.pattern = {{1, 0, 0, 0}, {2, 0, 0, 0}};
   i.scalar0 = number(0x7FFFFFFF);
   execute(i);
-  EXPECT_EQ(get_row<int32_t>(0, kOut, 2), (std::vector<int32_t>{0x7FFFFFFF, INT32_MIN}));
-  i.dst = sbuf(1, kOut, NEURON_DTYPE_F8E4, 2);
+  EXPECT_EQ(get_row<int32_t>(0, kGpsimdOut, 2), (std::vector<int32_t>{0x7FFFFFFF, INT32_MIN}));
+  i.dst = sbuf(1, kGpsimdOut, NEURON_DTYPE_F8E4, 2);
   i.scalar0 = number(16);  // 17 lies between 16 and 18: to even
   execute(i);
-  EXPECT_EQ(get_row<uint8_t>(0, kOut, 2), (std::vector<uint8_t>{0x58, 0x58}));
+  EXPECT_EQ(get_row<uint8_t>(0, kGpsimdOut, 2), (std::vector<uint8_t>{0x58, 0x58}));
 }
 
 TEST_P(Gpsimd, AffineSelectKeepsWhereTheComparisonHoldsAndElseWritesTheConstant) {
@@ -151,11 +151,11 @@ TEST_P(Gpsimd, AffineSelectKeepsWhereTheComparisonHoldsAndElseWritesTheConstant)
   for (unsigned p = 0; p < 10; ++p) {
     std::vector<float> row(10);
     for (unsigned e = 0; e < 10; ++e) row[e] = static_cast<float>(p * 10 + e + 1);
-    put(p, kIn, row);
+    put(p, kGpsimdIn, row);
   }
   for (const Op& op : ops) {
-    Instruction i = pool(NEURON_OP_AFFINE_SELECT, sbuf(10, kOut, NEURON_DTYPE_F32, 10),
-                         sbuf(10, kIn, NEURON_DTYPE_F32, 10));
+    Instruction i = pool(NEURON_OP_AFFINE_SELECT, sbuf(10, kGpsimdOut, NEURON_DTYPE_F32, 10),
+                         sbuf(10, kGpsimdIn, NEURON_DTYPE_F32, 10));
     i.pattern = pattern;
     i.scalar0 = real(-9984.0f);
     i.scalar1 = number(2);
@@ -163,7 +163,7 @@ TEST_P(Gpsimd, AffineSelectKeepsWhereTheComparisonHoldsAndElseWritesTheConstant)
     i.vector.op0 = static_cast<uint8_t>(op.op);
     execute(i);
     for (unsigned p = 0; p < 10; ++p) {
-      const auto row = get_row<float>(p, kOut, 10);
+      const auto row = get_row<float>(p, kGpsimdOut, 10);
       for (unsigned e = 0; e < 10; ++e) {
         const bool kept = op.holds(affine(pattern, 2, p, 1, e));
         ASSERT_EQ(row[e], kept ? static_cast<float>(p * 10 + e + 1) : -9984.0f);
@@ -173,42 +173,43 @@ TEST_P(Gpsimd, AffineSelectKeepsWhereTheComparisonHoldsAndElseWritesTheConstant)
 }
 
 TEST_P(Gpsimd, AffineSelectConvertsBetweenTypesAndKeepsTheBitsOfEqualOnes) {
-  Instruction i = pool(NEURON_OP_AFFINE_SELECT, sbuf(1, kOut, NEURON_DTYPE_I32, 2),
-                       sbuf(1, kIn, NEURON_DTYPE_I32, 2));
+  Instruction i = pool(NEURON_OP_AFFINE_SELECT, sbuf(1, kGpsimdOut, NEURON_DTYPE_I32, 2),
+                       sbuf(1, kGpsimdIn, NEURON_DTYPE_I32, 2));
   i.pattern = {{1, 0, 0, 0}, {2, 0, 0, 0}};
   i.scalar0 = real(2.5f);
   i.vector.op0 = NEURON_ALU_EQ;
-  put<int32_t>(0, kIn, {16777217, 5});  // does not fit fp32
+  put<int32_t>(0, kGpsimdIn, {16777217, 5});  // does not fit fp32
   execute(i);
-  EXPECT_EQ(get_row<int32_t>(0, kOut, 2), (std::vector<int32_t>{16777217, 2}));
-  i.dst = sbuf(1, kOut, NEURON_DTYPE_BF16, 2);
-  put<int32_t>(0, kIn, {257, 5});
+  EXPECT_EQ(get_row<int32_t>(0, kGpsimdOut, 2), (std::vector<int32_t>{16777217, 2}));
+  i.dst = sbuf(1, kGpsimdOut, NEURON_DTYPE_BF16, 2);
+  put<int32_t>(0, kGpsimdIn, {257, 5});
   execute(i);
-  EXPECT_EQ(get_row<uint16_t>(0, kOut, 2), (std::vector<uint16_t>{to_bf16(256), to_bf16(2.5f)}));
+  EXPECT_EQ(get_row<uint16_t>(0, kGpsimdOut, 2),
+            (std::vector<uint16_t>{to_bf16(256), to_bf16(2.5f)}));
 }
 
 TEST_P(Gpsimd, AffineSelectConvertsBetweenExponentBiases) {
-  Instruction i = pool(NEURON_OP_AFFINE_SELECT, sbuf(1, kOut, NEURON_DTYPE_F8E4, 2),
-                       sbuf(1, kIn, NEURON_DTYPE_F8E4, 2));
+  Instruction i = pool(NEURON_OP_AFFINE_SELECT, sbuf(1, kGpsimdOut, NEURON_DTYPE_F8E4, 2),
+                       sbuf(1, kGpsimdIn, NEURON_DTYPE_F8E4, 2));
   i.dst.bias = 8;
   i.pattern = {{0, 0, 0, 0}, {2, 0, 0, 0}};
   i.scalar0 = real(0.0f);
   i.vector.op0 = NEURON_ALU_EQ;
-  put<uint8_t>(0, kIn, {0x38, 0x40});  // 1 and 2
+  put<uint8_t>(0, kGpsimdIn, {0x38, 0x40});  // 1 and 2
   execute(i);
-  EXPECT_EQ(get_row<uint8_t>(0, kOut, 2), (std::vector<uint8_t>{0x40, 0x48}));
+  EXPECT_EQ(get_row<uint8_t>(0, kGpsimdOut, 2), (std::vector<uint8_t>{0x40, 0x48}));
 }
 
 // --- partition_reduce ---
 
 TEST_P(Gpsimd, PartitionReduceIntoItsOwnSourceReadsWhatItHasWritten) {
-  put<float>(0, kIn, {1, 0, 0, 0, 0});
-  put<float>(1, kIn, {1, 2, 3, 4, 0});
-  Instruction i = pool(NEURON_OP_PARTITION_REDUCE, sbuf(1, kIn + 4, NEURON_DTYPE_F32, 4),
-                       sbuf(2, kIn, NEURON_DTYPE_F32, 4));
+  put<float>(0, kGpsimdIn, {1, 0, 0, 0, 0});
+  put<float>(1, kGpsimdIn, {1, 2, 3, 4, 0});
+  Instruction i = pool(NEURON_OP_PARTITION_REDUCE, sbuf(1, kGpsimdIn + 4, NEURON_DTYPE_F32, 4),
+                       sbuf(2, kGpsimdIn, NEURON_DTYPE_F32, 4));
   i.vector.op0 = NEURON_ALU_ADD;
   execute(i);
-  EXPECT_EQ(get_row<float>(0, kIn, 5), (std::vector<float>{1, 2, 4, 7, 11}));
+  EXPECT_EQ(get_row<float>(0, kGpsimdIn, 5), (std::vector<float>{1, 2, 4, 7, 11}));
 }
 
 TEST_P(Gpsimd, PartitionReduceAddsAveragesAndFindsTheLargestOfAllPartitions) {
@@ -220,19 +221,19 @@ TEST_P(Gpsimd, PartitionReduceAddsAveragesAndFindsTheLargestOfAllPartitions) {
       sum[e] += row[e];
       largest[e] = std::max(largest[e], row[e]);
     }
-    put(p, kIn, row);
+    put(p, kGpsimdIn, row);
   }
-  Instruction i = pool(NEURON_OP_PARTITION_REDUCE, sbuf(1, kOut, NEURON_DTYPE_F32, 6),
-                       sbuf(100, kIn, NEURON_DTYPE_F32, 6));
+  Instruction i = pool(NEURON_OP_PARTITION_REDUCE, sbuf(1, kGpsimdOut, NEURON_DTYPE_F32, 6),
+                       sbuf(100, kGpsimdIn, NEURON_DTYPE_F32, 6));
   i.vector.op0 = NEURON_ALU_ADD;
   execute(i);
-  EXPECT_EQ(get_row<float>(0, kOut, 6), sum);
+  EXPECT_EQ(get_row<float>(0, kGpsimdOut, 6), sum);
   i.vector.op0 = NEURON_ALU_MAX;
   execute(i);
-  EXPECT_EQ(get_row<float>(0, kOut, 6), largest);
+  EXPECT_EQ(get_row<float>(0, kGpsimdOut, 6), largest);
   i.vector.op0 = NEURON_ALU_AVERAGE;
   execute(i);
-  for (unsigned e = 0; e < 6; ++e) EXPECT_EQ(get_row<float>(0, kOut, 6)[e], sum[e] / 100.0f);
+  for (unsigned e = 0; e < 6; ++e) EXPECT_EQ(get_row<float>(0, kGpsimdOut, 6)[e], sum[e] / 100.0f);
 }
 
 TEST_P(Gpsimd, PartitionReduceIsExactForIntegersAndWorksOnBits) {
@@ -247,22 +248,22 @@ TEST_P(Gpsimd, PartitionReduceIsExactForIntegersAndWorksOnBits) {
       sum[e] += row[e];
       largest[e] = std::max(largest[e], static_cast<int32_t>(row[e]));
     }
-    put(p, kIn, row);
+    put(p, kGpsimdIn, row);
   }
-  Instruction i = pool(NEURON_OP_PARTITION_REDUCE, sbuf(1, kOut, NEURON_DTYPE_I32, 3),
-                       sbuf(32, kIn, NEURON_DTYPE_I32, 3));
+  Instruction i = pool(NEURON_OP_PARTITION_REDUCE, sbuf(1, kGpsimdOut, NEURON_DTYPE_I32, 3),
+                       sbuf(32, kGpsimdIn, NEURON_DTYPE_I32, 3));
   i.vector.op0 = NEURON_ALU_AND;
   execute(i);
-  EXPECT_EQ(get_row<uint32_t>(0, kOut, 3), all_and);
+  EXPECT_EQ(get_row<uint32_t>(0, kGpsimdOut, 3), all_and);
   i.vector.op0 = NEURON_ALU_OR;
   execute(i);
-  EXPECT_EQ(get_row<uint32_t>(0, kOut, 3), all_or);
+  EXPECT_EQ(get_row<uint32_t>(0, kGpsimdOut, 3), all_or);
   i.vector.op0 = NEURON_ALU_ADD;
   execute(i);
-  EXPECT_EQ(get_row<uint32_t>(0, kOut, 3), sum);
+  EXPECT_EQ(get_row<uint32_t>(0, kGpsimdOut, 3), sum);
   i.vector.op0 = NEURON_ALU_MAX;
   execute(i);
-  EXPECT_EQ(get_row<int32_t>(0, kOut, 3), largest);
+  EXPECT_EQ(get_row<int32_t>(0, kGpsimdOut, 3), largest);
 }
 
 // --- gathers ---
@@ -275,7 +276,7 @@ TEST_P(Gpsimd, LocalGatherFlattensTheIndicesOf16PartitionsColumnByColumn) {
     for (unsigned p = 0; p < kParts; ++p) {
       std::vector<uint16_t> row(kWidth);
       for (unsigned e = 0; e < kWidth; ++e) row[e] = static_cast<uint16_t>(p * 1000 + e);
-      put(p, kIn, row);
+      put(p, kGpsimdIn, row);
       for (auto& value : index[p]) {
         value = static_cast<uint16_t>(random_() % (kWidth / run) * run);
       }
@@ -284,13 +285,13 @@ TEST_P(Gpsimd, LocalGatherFlattensTheIndicesOf16PartitionsColumnByColumn) {
     // Beyond the valid ones nothing is looked at.
     put<uint16_t>(kValid % 16, kIndex + 2 * (kValid / 16), {0xFFFF});
     Instruction i = pool(NEURON_OP_LOCAL_GATHER,
-                         sbuf(kParts, kOut, NEURON_DTYPE_U16, static_cast<int>(kValid * run)),
-                         sbuf(kParts, kIn, NEURON_DTYPE_U16, kWidth),
+                         sbuf(kParts, kGpsimdOut, NEURON_DTYPE_U16, static_cast<int>(kValid * run)),
+                         sbuf(kParts, kGpsimdIn, NEURON_DTYPE_U16, kWidth),
                          sbuf(kParts, kIndex, NEURON_DTYPE_U16, kColumns));
     i.pool = {static_cast<uint8_t>(log2), kValid};
     execute(i);
     for (unsigned p = 0; p < kParts; ++p) {
-      const auto row = get_row<uint16_t>(p, kOut, kValid * run);
+      const auto row = get_row<uint16_t>(p, kGpsimdOut, kValid * run);
       for (unsigned n = 0; n < kValid; ++n) {
         const uint16_t first = index[p / 16 * 16 + n % 16][n / 16];
         for (unsigned r = 0; r < run; ++r) ASSERT_EQ(row[n * run + r], p * 1000 + first + r);
@@ -301,17 +302,18 @@ TEST_P(Gpsimd, LocalGatherFlattensTheIndicesOf16PartitionsColumnByColumn) {
 
 TEST_P(Gpsimd, LocalGatherFaultsWithTheIndexThatIsOutOfBoundsAndWritesNothing) {
   for (unsigned p = 0; p < 32; ++p) {
-    put(p, kIn, std::vector<uint16_t>(8, 1));
+    put(p, kGpsimdIn, std::vector<uint16_t>(8, 1));
     put<uint16_t>(p, kIndex, {0, static_cast<uint16_t>(p == 20 ? 5 : 4)});
-    put(p, kOut, std::vector<uint16_t>(128, 9));
+    put(p, kGpsimdOut, std::vector<uint16_t>(128, 9));
   }
-  Instruction i = pool(NEURON_OP_LOCAL_GATHER, sbuf(32, kOut, NEURON_DTYPE_U16, 128),
-                       sbuf(32, kIn, NEURON_DTYPE_U16, 8), sbuf(32, kIndex, NEURON_DTYPE_U16, 2));
+  Instruction i =
+      pool(NEURON_OP_LOCAL_GATHER, sbuf(32, kGpsimdOut, NEURON_DTYPE_U16, 128),
+           sbuf(32, kGpsimdIn, NEURON_DTYPE_U16, 8), sbuf(32, kIndex, NEURON_DTYPE_U16, 2));
   i.pool = {2, 32};  // 4 elements from 5 on are one too many
   EXPECT_EQ(faulted(i), NEURON_FAULT_INDEX_OOB);
   EXPECT_EQ(get(kPool, NEURON_ENG_EXC_INFO), 5u);
   EXPECT_EQ(get(kPool, NEURON_ENG_EXC_ADDR_LO), 20u << 20 | (kIndex + 2));
-  EXPECT_EQ(get_row<uint16_t>(0, kOut, 1)[0], 9);
+  EXPECT_EQ(get_row<uint16_t>(0, kGpsimdOut, 1)[0], 9);
 }
 
 TEST_P(Gpsimd, NGatherPicksElementsOfItsOwnPartition) {
@@ -320,26 +322,47 @@ TEST_P(Gpsimd, NGatherPicksElementsOfItsOwnPartition) {
     std::vector<uint32_t> index(30);
     for (unsigned e = 0; e < 50; ++e) row[e] = static_cast<float>(p * 50 + e);
     for (auto& value : index) value = random_() % 50;
-    put(p, kIn, row);
+    put(p, kGpsimdIn, row);
     put(p, kIndex, index);
   }
-  execute(pool(NEURON_OP_N_GATHER, sbuf(128, kOut, NEURON_DTYPE_F32, 30),
-               sbuf(128, kIn, NEURON_DTYPE_F32, 50), sbuf(128, kIndex, NEURON_DTYPE_U32, 30)));
+  execute(pool(NEURON_OP_N_GATHER, sbuf(128, kGpsimdOut, NEURON_DTYPE_F32, 30),
+               sbuf(128, kGpsimdIn, NEURON_DTYPE_F32, 50),
+               sbuf(128, kIndex, NEURON_DTYPE_U32, 30)));
   for (unsigned p = 0; p < 128; ++p) {
     const auto index = get_row<uint32_t>(p, kIndex, 30);
-    const auto row = get_row<float>(p, kOut, 30);
+    const auto row = get_row<float>(p, kGpsimdOut, 30);
     for (unsigned e = 0; e < 30; ++e) {
       ASSERT_EQ(row[e], static_cast<float>(p * 50 + index[e]));
     }
   }
 }
 
+TEST_P(Gpsimd, NGatherTakesIndicesThatItOverwritesAsTheyWere) {
+  std::vector<std::vector<uint32_t>> indices(64, std::vector<uint32_t>(30));
+  for (unsigned p = 0; p < 64; ++p) {
+    std::vector<float> row(50);
+    for (unsigned e = 0; e < 50; ++e) row[e] = static_cast<float>(p * 50 + e);
+    for (auto& value : indices[p]) value = random_() % 50;
+    put(p, kGpsimdIn, row);
+    put(p, kIndex, indices[p]);
+  }
+  execute(pool(NEURON_OP_N_GATHER, sbuf(64, kIndex, NEURON_DTYPE_F32, 30),
+               sbuf(64, kGpsimdIn, NEURON_DTYPE_F32, 50), sbuf(64, kIndex, NEURON_DTYPE_U32, 30)));
+  for (unsigned p = 0; p < 64; ++p) {
+    const auto row = get_row<float>(p, kIndex, 30);
+    for (unsigned e = 0; e < 30; ++e) {
+      ASSERT_EQ(row[e], static_cast<float>(p * 50 + indices[p][e])) << "partition " << p;
+    }
+  }
+}
+
 TEST_P(Gpsimd, NGatherFaultsWithTheIndexFoundAndItsPlace) {
-  put(0, kIn, std::vector<float>(50, 1));
+  put(0, kGpsimdIn, std::vector<float>(50, 1));
   put<uint32_t>(0, kIndex, {3, 50});
-  EXPECT_EQ(faulted(pool(NEURON_OP_N_GATHER, sbuf(1, kOut, NEURON_DTYPE_F32, 2),
-                         sbuf(1, kIn, NEURON_DTYPE_F32, 50), sbuf(1, kIndex, NEURON_DTYPE_U32, 2))),
-            NEURON_FAULT_INDEX_OOB);
+  EXPECT_EQ(
+      faulted(pool(NEURON_OP_N_GATHER, sbuf(1, kGpsimdOut, NEURON_DTYPE_F32, 2),
+                   sbuf(1, kGpsimdIn, NEURON_DTYPE_F32, 50), sbuf(1, kIndex, NEURON_DTYPE_U32, 2))),
+      NEURON_FAULT_INDEX_OOB);
   EXPECT_EQ(get(kPool, NEURON_ENG_EXC_INFO), 50u);
   EXPECT_EQ(get(kPool, NEURON_ENG_EXC_ADDR_LO), kIndex + 4);
 }
@@ -348,28 +371,28 @@ TEST_P(Gpsimd, SequenceBoundsGivesEachElementTheStartAndEndOfItsSegment) {
   const std::vector<int32_t> segments = {0, 1, 1, 2, 2, 2, 0, 3, 3, 1};
   const std::vector<int32_t> starts = {10, 1, 1, 3, 3, 3, 10, 7, 7, 9};
   const std::vector<int32_t> ends = {-1, 3, 3, 6, 6, 6, -1, 9, 9, 10};
-  put(0, kIn, segments);
+  put(0, kGpsimdIn, segments);
   execute(pool(NEURON_OP_SEQUENCE_BOUNDS,
-               tile(NEURON_SPACE_SBUF, 0, 1, kOut, NEURON_DTYPE_I32, {10, 2}),
-               sbuf(1, kIn, NEURON_DTYPE_I32, 10)));
-  EXPECT_EQ(get_row<int32_t>(0, kOut, 10), starts);
-  EXPECT_EQ(get_row<int32_t>(0, kOut + 40, 10), ends);
-  put(0, kIn, std::vector<float>(segments.begin(), segments.end()));
+               tile(NEURON_SPACE_SBUF, 0, 1, kGpsimdOut, NEURON_DTYPE_I32, {10, 2}),
+               sbuf(1, kGpsimdIn, NEURON_DTYPE_I32, 10)));
+  EXPECT_EQ(get_row<int32_t>(0, kGpsimdOut, 10), starts);
+  EXPECT_EQ(get_row<int32_t>(0, kGpsimdOut + 40, 10), ends);
+  put(0, kGpsimdIn, std::vector<float>(segments.begin(), segments.end()));
   execute(pool(NEURON_OP_SEQUENCE_BOUNDS,
-               tile(NEURON_SPACE_SBUF, 0, 1, kOut, NEURON_DTYPE_F32, {10, 2}),
-               sbuf(1, kIn, NEURON_DTYPE_F32, 10)));
-  EXPECT_EQ(get_row<float>(0, kOut, 10), std::vector<float>(starts.begin(), starts.end()));
-  EXPECT_EQ(get_row<float>(0, kOut + 40, 10), std::vector<float>(ends.begin(), ends.end()));
+               tile(NEURON_SPACE_SBUF, 0, 1, kGpsimdOut, NEURON_DTYPE_F32, {10, 2}),
+               sbuf(1, kGpsimdIn, NEURON_DTYPE_F32, 10)));
+  EXPECT_EQ(get_row<float>(0, kGpsimdOut, 10), std::vector<float>(starts.begin(), starts.end()));
+  EXPECT_EQ(get_row<float>(0, kGpsimdOut + 40, 10), std::vector<float>(ends.begin(), ends.end()));
 }
 
 TEST_P(Gpsimd, SequenceBoundsStartsASegmentWhereANumberComesAgainAndAtEveryNan) {
   const float nan = std::nanf("");
-  put<float>(0, kIn, {5, -0.0f, 5, 5, nan, nan});
+  put<float>(0, kGpsimdIn, {5, -0.0f, 5, 5, nan, nan});
   execute(pool(NEURON_OP_SEQUENCE_BOUNDS,
-               tile(NEURON_SPACE_SBUF, 0, 1, kOut, NEURON_DTYPE_I32, {6, 2}),
-               sbuf(1, kIn, NEURON_DTYPE_F32, 6)));
-  EXPECT_EQ(get_row<int32_t>(0, kOut, 6), (std::vector<int32_t>{0, 6, 2, 2, 4, 5}));
-  EXPECT_EQ(get_row<int32_t>(0, kOut + 24, 6), (std::vector<int32_t>{1, -1, 4, 4, 5, 6}));
+               tile(NEURON_SPACE_SBUF, 0, 1, kGpsimdOut, NEURON_DTYPE_I32, {6, 2}),
+               sbuf(1, kGpsimdIn, NEURON_DTYPE_F32, 6)));
+  EXPECT_EQ(get_row<int32_t>(0, kGpsimdOut, 6), (std::vector<int32_t>{0, 6, 2, 2, 4, 5}));
+  EXPECT_EQ(get_row<int32_t>(0, kGpsimdOut + 24, 6), (std::vector<int32_t>{1, -1, 4, 4, 5, 6}));
 }
 
 // --- topk ---
@@ -385,16 +408,16 @@ TEST_P(Gpsimd, TopkFindsTheLargestOfASequenceAcross16PartitionsAscending) {
         for (int c = 0; c < kColumns; ++c) {
           row.push_back(to_bf16(static_cast<float>(static_cast<int>(random_() % 400) - 200)));
         }
-        put(group * 16 + p, kIn, row);
+        put(group * 16 + p, kGpsimdIn, row);
       }
       for (unsigned j = 0; j < kN; ++j) {
         sequence[group].push_back(
-            from_bf16(get_row<uint16_t>(group * 16 + j % 16, kIn + 2 * (j / 16), 1)[0]));
+            from_bf16(get_row<uint16_t>(group * 16 + j % 16, kGpsimdIn + 2 * (j / 16), 1)[0]));
       }
     }
-    Instruction i =
-        pool(NEURON_OP_TOPK, sbuf(32, kOut, NEURON_DTYPE_BF16, kResults),
-             sbuf(32, kIn, NEURON_DTYPE_BF16, kColumns), sbuf(32, kIndex, places_type, kResults));
+    Instruction i = pool(NEURON_OP_TOPK, sbuf(32, kGpsimdOut, NEURON_DTYPE_BF16, kResults),
+                         sbuf(32, kGpsimdIn, NEURON_DTYPE_BF16, kColumns),
+                         sbuf(32, kIndex, places_type, kResults));
     i.pool.count = kK;
     i.vector.imm = kN;
     execute(i);
@@ -405,7 +428,8 @@ TEST_P(Gpsimd, TopkFindsTheLargestOfASequenceAcross16PartitionsAscending) {
       std::set<uint32_t> seen;
       for (unsigned j = 0; j < kK; ++j) {
         const unsigned partition = group * 16 + j % 16;
-        const float value = from_bf16(get_row<uint16_t>(partition, kOut + 2 * (j / 16), 1)[0]);
+        const float value =
+            from_bf16(get_row<uint16_t>(partition, kGpsimdOut + 2 * (j / 16), 1)[0]);
         ASSERT_EQ(value, sorted[kN - kK + j]);
         const uint32_t place = places_type == NEURON_DTYPE_U16
                                    ? get_row<uint16_t>(partition, kIndex + 2 * (j / 16), 1)[0]
@@ -420,53 +444,54 @@ TEST_P(Gpsimd, TopkFindsTheLargestOfASequenceAcross16PartitionsAscending) {
 
 TEST_P(Gpsimd, TopkPrefersTheFirstOfEqualsAndPutsNanOnTop) {
   for (unsigned p = 0; p < 16; ++p) {
-    put<uint16_t>(p, kIn, {to_bf16(p == 3 ? 2.0f : 1.0f)});
-    put<uint16_t>(p, kOut, {0x1234});
+    put<uint16_t>(p, kGpsimdIn, {to_bf16(p == 3 ? 2.0f : 1.0f)});
+    put<uint16_t>(p, kGpsimdOut, {0x1234});
   }
-  put<uint16_t>(9, kIn, {0x7FC0});
-  Instruction i = pool(NEURON_OP_TOPK, sbuf(16, kOut, NEURON_DTYPE_BF16, 1),
-                       sbuf(16, kIn, NEURON_DTYPE_BF16, 1), sbuf(16, kIndex, NEURON_DTYPE_U16, 1));
+  put<uint16_t>(9, kGpsimdIn, {0x7FC0});
+  Instruction i =
+      pool(NEURON_OP_TOPK, sbuf(16, kGpsimdOut, NEURON_DTYPE_BF16, 1),
+           sbuf(16, kGpsimdIn, NEURON_DTYPE_BF16, 1), sbuf(16, kIndex, NEURON_DTYPE_U16, 1));
   i.pool.count = 4;
   i.vector.imm = 16;
   execute(i);
   const uint16_t places[] = {1, 0, 3, 9};  // 1.0 at 1, 1.0 at 0, 2.0, NaN
   for (unsigned j = 0; j < 4; ++j) EXPECT_EQ(get_row<uint16_t>(j, kIndex, 1)[0], places[j]);
-  EXPECT_EQ(get_row<uint16_t>(3, kOut, 1)[0], 0x7FC0);
-  EXPECT_EQ(get_row<uint16_t>(4, kOut, 1)[0], 0x1234);  // what K leaves stays
+  EXPECT_EQ(get_row<uint16_t>(3, kGpsimdOut, 1)[0], 0x7FC0);
+  EXPECT_EQ(get_row<uint16_t>(4, kGpsimdOut, 1)[0], 0x1234);  // what K leaves stays
 }
 
 // --- custom operators ---
 
 TEST_P(Gpsimd, CustomOperatorsDoWhatTheirRegistrySays) {
   for (unsigned p = 0; p < 3; ++p) {
-    put<float>(p, kIn, {3.5f, -1, 2, static_cast<float>(p), 2});
+    put<float>(p, kGpsimdIn, {3.5f, -1, 2, static_cast<float>(p), 2});
   }
-  Instruction i =
-      pool(NEURON_OP_CUSTOM, sbuf(3, kOut, NEURON_DTYPE_F32, 5), sbuf(3, kIn, NEURON_DTYPE_F32, 5));
+  Instruction i = pool(NEURON_OP_CUSTOM, sbuf(3, kGpsimdOut, NEURON_DTYPE_F32, 5),
+                       sbuf(3, kGpsimdIn, NEURON_DTYPE_F32, 5));
   i.vector.imm = 1;
   execute(i);
   for (unsigned p = 0; p < 3; ++p) {
-    EXPECT_EQ(get_row<float>(p, kOut, 5), (std::vector<float>{10.5f, -3, 6, 3, 6}));
+    EXPECT_EQ(get_row<float>(p, kGpsimdOut, 5), (std::vector<float>{10.5f, -3, 6, 3, 6}));
   }
   i.vector.imm = 2;
   execute(i);
-  EXPECT_EQ(get_row<float>(1, kOut, 5), (std::vector<float>{-1, 1, 2, 2, 3.5f}));
+  EXPECT_EQ(get_row<float>(1, kGpsimdOut, 5), (std::vector<float>{-1, 1, 2, 2, 3.5f}));
   i.vector.imm = 3;
-  i.dst = sbuf(3, kOut, NEURON_DTYPE_I32, 4);
+  i.dst = sbuf(3, kGpsimdOut, NEURON_DTYPE_I32, 4);
   execute(i);
-  EXPECT_EQ(get_row<int32_t>(0, kOut, 4), (std::vector<int32_t>{1, 0, 2, 1}));
+  EXPECT_EQ(get_row<int32_t>(0, kGpsimdOut, 4), (std::vector<int32_t>{1, 0, 2, 1}));
 }
 
 TEST_P(Gpsimd, ACustomOperatorThatIsNotRegisteredFaultsWithItsNumber) {
-  put<float>(0, kIn, {1});
-  Instruction i =
-      pool(NEURON_OP_CUSTOM, sbuf(1, kOut, NEURON_DTYPE_F32, 1), sbuf(1, kIn, NEURON_DTYPE_F32, 1));
+  put<float>(0, kGpsimdIn, {1});
+  Instruction i = pool(NEURON_OP_CUSTOM, sbuf(1, kGpsimdOut, NEURON_DTYPE_F32, 1),
+                       sbuf(1, kGpsimdIn, NEURON_DTYPE_F32, 1));
   i.vector.imm = 77;
   EXPECT_EQ(faulted(i), NEURON_FAULT_ILLEGAL_FIELD);
   EXPECT_EQ(get(kPool, NEURON_ENG_EXC_INFO), 77u);
   EXPECT_EQ(get(kPool, NEURON_ENG_EXC_FIELD) & 0xFF, NEURON_INST_OP + 4u);
   i.vector.imm = 1;
-  i.dst = sbuf(1, kOut, NEURON_DTYPE_F32, 2);
+  i.dst = sbuf(1, kGpsimdOut, NEURON_DTYPE_F32, 2);
   EXPECT_EQ(faulted(i), NEURON_FAULT_OPERAND_SHAPE);
 }
 

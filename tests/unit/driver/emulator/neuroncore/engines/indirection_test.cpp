@@ -6,13 +6,12 @@
 
 #include <random>
 
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 #include "tests/unit/driver/emulator/neuroncore/unit_machine.h"
 
 namespace neuron::core {
 namespace {
 
-constexpr unsigned kPe = NEURON_ENGINE_PE, kAct = NEURON_ENGINE_ACTIVATION;
-constexpr unsigned kPool = NEURON_ENGINE_POOL, kDve = NEURON_ENGINE_DVE;
 constexpr uint32_t kFromIndex = 0x8000, kToIndex = 0x9000;
 constexpr uint32_t kA = 0, kB = 0x4000, kTo = 0x10000, kPlainA = 0x18000, kPlainTo = 0x20000;
 constexpr uint32_t kMatrix = 0x28000, kPlainScales = 0x30000, kScales = 0x34000;

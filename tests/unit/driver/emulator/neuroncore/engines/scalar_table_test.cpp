@@ -7,12 +7,12 @@
 #include <limits>
 
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr unsigned kAct = NEURON_ENGINE_ACTIVATION;
+constexpr float kFloatInfinity = std::numeric_limits<float>::infinity();
 
 struct Piece {
   float from, centre, c0, c1, c2, c3;
@@ -35,7 +35,8 @@ std::vector<uint32_t> image(unsigned number, const std::vector<Piece>& pieces) {
 
 // Hard sigmoid: 0, x / 6 + 1 / 2, 1.
 std::vector<uint32_t> hard_sigmoid() {
-  return image(130, {{-kInfinity, 0, 0, 0, 0, 0}, {-3, 0, 0.5f, 0.25f, 0, 0}, {3, 0, 1, 0, 0, 0}});
+  return image(130,
+               {{-kFloatInfinity, 0, 0, 0, 0, 0}, {-3, 0, 0.5f, 0.25f, 0, 0}, {3, 0, 1, 0, 0, 0}});
 }
 
 TEST(ActivationTable, PicksTheLastPieceThatBeginsAtOrBelow) {
@@ -44,7 +45,7 @@ TEST(ActivationTable, PicksTheLastPieceThatBeginsAtOrBelow) {
   EXPECT_EQ(table.set(), 3u);
   EXPECT_TRUE(table.has(130));
   EXPECT_FALSE(table.has(131));
-  const float in[] = {-kInfinity, -3.5f, -3, 0, 2, 3, kInfinity, NAN};
+  const float in[] = {-kFloatInfinity, -3.5f, -3, 0, 2, 3, kFloatInfinity, NAN};
   float out[8];
   table.compute(130, in, out, 8, numerics::Subnormals::kKeep);
   const float expected[] = {0, 0, -0.25f, 0.5f, 1.0f, 1, 1};
@@ -55,7 +56,7 @@ TEST(ActivationTable, PicksTheLastPieceThatBeginsAtOrBelow) {
 
 TEST(ActivationTable, EvaluatesACubicAroundItsCentreWithFusedSteps) {
   ActivationTable table;
-  ASSERT_EQ(table.accept(1, image(128, {{-kInfinity, 1.5f, 0.1f, 0.7f, -0.3f, 0.9f}})),
+  ASSERT_EQ(table.accept(1, image(128, {{-kFloatInfinity, 1.5f, 0.1f, 0.7f, -0.3f, 0.9f}})),
             ActivationTable::kAccepted);
   for (float x = -3; x < 3; x += 0.37f) {
     const float t = x - 1.5f;
@@ -67,7 +68,8 @@ TEST(ActivationTable, EvaluatesACubicAroundItsCentreWithFusedSteps) {
 
 TEST(ActivationTable, FlushesSubnormalsWhereTheEngineDoes) {
   ActivationTable table;
-  ASSERT_EQ(table.accept(1, image(128, {{-kInfinity, 0, 0, 1, 0, 0}})), ActivationTable::kAccepted);
+  ASSERT_EQ(table.accept(1, image(128, {{-kFloatInfinity, 0, 0, 1, 0, 0}})),
+            ActivationTable::kAccepted);
   const float x = 0x1p-140f;
   float out = 1;
   table.compute(128, &x, &out, 1, numerics::Subnormals::kKeep);
@@ -99,8 +101,8 @@ TEST(ActivationTable, RefusesEveryMalformedWordAndKeepsTheOldSet) {
   EXPECT_EQ(refused(6, 0), 6u);  // pieces
   EXPECT_EQ(refused(5, 1), 6u);  // ... leave the set
   EXPECT_EQ(refused(7, bits(NAN)), 7u);
-  EXPECT_EQ(refused(9, bits(-100.0f)), 9u);       // the first piece begins at -infinity
-  EXPECT_EQ(refused(15, bits(-kInfinity)), 15u);  // pieces ascend
+  EXPECT_EQ(refused(9, bits(-100.0f)), 9u);            // the first piece begins at -infinity
+  EXPECT_EQ(refused(15, bits(-kFloatInfinity)), 15u);  // pieces ascend
   EXPECT_EQ(refused(21, bits(NAN)), 21u);
   EXPECT_EQ(table.accept(4, std::vector<uint32_t>{}), 0u);
 }

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "tests/unit/driver/emulator/neuroncore/unit_machine.h"
+#include "tests/unit/driver/isa/small_values.h"
+#include "tests/unit/driver/isa/type_probe.h"
 
 namespace neuron::core {
 namespace {
@@ -32,6 +34,18 @@ class Sparse : public UnitOfAGeneration {
     i.pe.swap = true;
     return i;
   }
+  // Those that the checks accept in weights.
+  std::vector<unsigned> types() const {
+    std::vector<unsigned> legal;
+    for (const uint8_t type : isa::testing::types_of(GetParam())) {
+      Instruction i = make(NEURON_OP_LDWEIGHTS_SPARSE, {}, sbuf(32, 0, type, 32),
+                           sbuf(32, 0x1000, NEURON_DTYPE_U16, 8));
+      i.engines = 1u << NEURON_ENGINE_PE;
+      if (isa::testing::accepted(i, NEURON_ENGINE_PE, GetParam())) legal.push_back(type);
+    }
+    EXPECT_GE(legal.size(), GetParam() == 3 ? 6U : 7U);
+    return legal;
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Generations, Sparse, ::testing::Values(3U, 4U));
@@ -40,8 +54,7 @@ TEST_P(Sparse, ProductsOfEveryRatioAndTypeAreThoseOfTheDenseMatrix) {
   std::mt19937 random(17);
   constexpr unsigned kM = 32, kN = 45;
   for (const Ratio& r : kRatios) {
-    for (const unsigned type : {NEURON_DTYPE_BF16, NEURON_DTYPE_F16, NEURON_DTYPE_TF32,
-                                NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E5}) {
+    for (const unsigned type : types()) {
       const unsigned k = type == NEURON_DTYPE_BF16 ? 128 : 32, slots = r.dense / r.compressed;
       const isa::Operand w = sbuf(k, 0, type, kM);
       const isa::Operand positions = sbuf(k, 0x1000, NEURON_DTYPE_U16, kM / 4);
@@ -81,8 +94,14 @@ TEST_P(Sparse, ProductsOfEveryRatioAndTypeAreThoseOfTheDenseMatrix) {
       i.pe.swap = false;
       i.pe.accumulate = true;
       run(NEURON_ENGINE_PE, i);
+      const isa::Operand narrow = psum(kM, 0x800, NEURON_DTYPE_BF16, kN);
+      if (GetParam() >= 4) {
+        i.dst = narrow;
+        i.pe.accumulate = false;
+        run(NEURON_ENGINE_PE, i);
+      }
       for (unsigned m = 0; m < kM; ++m) {
-        const std::vector<float> found = get(dst, m);
+        const std::vector<float> found = get(dst, m), rounded = get(narrow, m);
         for (unsigned n = 0; n < kN; ++n) {
           double sum = 0;
           for (unsigned row = 0; row < dense.size(); ++row) {
@@ -90,6 +109,8 @@ TEST_P(Sparse, ProductsOfEveryRatioAndTypeAreThoseOfTheDenseMatrix) {
             sum += dense[row][m] * moving[row / slots][row % slots * kN + n];
           }
           ASSERT_EQ(found[n], 2 * sum) << r.mode << " " << isa::dtype_name(type) << " " << m;
+          if (GetParam() < 4) continue;
+          ASSERT_EQ(rounded[n], isa::testing::rounded_to(NEURON_DTYPE_BF16, sum)) << sum;
         }
       }
     }

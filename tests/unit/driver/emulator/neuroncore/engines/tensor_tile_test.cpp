@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tiles of the PE array, and every type that it multiplies.
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 #include "tests/unit/driver/emulator/neuroncore/unit_machine.h"
 
 namespace neuron::core {
 namespace {
-
-constexpr unsigned kPe = NEURON_ENGINE_PE;
-constexpr unsigned kF32 = NEURON_DTYPE_F32;
 
 class TensorTile : public UnitMachine {
  protected:

@@ -6,16 +6,11 @@
 #include <random>
 
 #include "driver/emulator/numerics/statistics.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 #include "tests/unit/driver/emulator/neuroncore/unit_machine.h"
 
 namespace neuron::core {
 namespace {
-
-constexpr unsigned kF32 = NEURON_DTYPE_F32;
-constexpr unsigned kI32 = NEURON_DTYPE_I32;
-constexpr unsigned kBf16 = NEURON_DTYPE_BF16;
-constexpr unsigned kDve = NEURON_ENGINE_DVE;
-constexpr unsigned kPool = NEURON_ENGINE_POOL;
 
 class Choices : public UnitMachine {};
 
@@ -114,6 +109,108 @@ TEST_F(Choices, PoolComputesThirtyTwoBitIntegersExactlyAndVectorInFp32) {
   EXPECT_EQ(get_raw<int32_t>(dst, 0), (std::vector<int32_t>{(1 << 24) + 3, INT32_MIN}));
   run(kDve, add);
   EXPECT_EQ(get_raw<int32_t>(dst, 0), (std::vector<int32_t>{(1 << 24) + 2, INT32_MAX}));
+}
+
+// What mod of 32-bit integers must be: found by stepping, without a division.
+int64_t stepped_mod(int64_t x, int64_t y) {
+  if (y == 0) return 0;
+  while (x != 0 && (x < 0) != (y < 0)) x += y;
+  while (std::abs(x) >= std::abs(y)) x -= y;
+  return x;
+}
+
+TEST_F(Choices, QuotientsMeansAndRemaindersOfTensorsAreTheNearestOfVectorAndPool) {
+  const auto a = sbuf(1, 0, kF32, 6), b = sbuf(1, 64, kF32, 6), dst = sbuf(1, 128, kF32, 6);
+  put(a, 0, {7, -7, 7.5F, 1, -1e-30F, 3});
+  put(b, 0, {4, 4, -2, 3, 1, 0});
+  for (const unsigned engine : {kDve, kPool}) {
+    const auto of = [&](unsigned op) {
+      Instruction i = make(NEURON_OP_TENSOR_TENSOR, dst, a, b);
+      i.vector.op0 = static_cast<uint8_t>(op);
+      run(engine, i);
+      return get(dst, 0);
+    };
+    const auto quotient = of(NEURON_ALU_DIV), mean = of(NEURON_ALU_AVERAGE),
+               rest = of(NEURON_ALU_MOD);
+    EXPECT_EQ(quotient, (std::vector<float>{1.75F, -1.75F, -3.75F, 1.0F / 3, -1e-30F, INFINITY}));
+    EXPECT_EQ(mean, (std::vector<float>{5.5F, -1.5F, 2.75F, 2, 0.5F, 1.5F}));
+    EXPECT_EQ(std::vector<float>(rest.begin(), rest.begin() + 5),
+              (std::vector<float>{3, 1, -0.5F, 1, 1}));
+    EXPECT_TRUE(std::isnan(rest[5]));
+  }
+  // A scalar on either side, and two steps.
+  Instruction two = make(NEURON_OP_TENSOR_SCALAR, dst, a);
+  two.vector.op0 = NEURON_ALU_DIV;
+  two.vector.rev0 = true;
+  two.scalar0 = real(21);
+  two.vector.op1 = NEURON_ALU_MOD;
+  two.scalar1 = real(2);
+  dve(two);
+  const auto found = get(dst, 0);
+  EXPECT_EQ(found[0], 1);
+  EXPECT_EQ(found[1], 1);
+  EXPECT_EQ(found[2], std::fmod(21 / 7.5F, 2.0F));
+  EXPECT_EQ(found[5], 1);
+}
+
+TEST_F(Choices, ModOf32BitIntegersIsExactOnPool) {
+  const std::vector<int32_t> x = {17,        -17,       17, -17, 16777217,
+                                  -16777217, INT32_MIN, 5,  0,   INT32_MIN};
+  const std::vector<int32_t> y = {5, 5, -5, -5, 33554432, 33554432, -1073741824, 0, -3, 2147483647};
+  const int n = static_cast<int>(x.size());
+  const auto a = sbuf(1, 0, kI32, n), b = sbuf(1, 64, kI32, n), dst = sbuf(1, 128, kI32, n);
+  put_raw<int32_t>(a, 0, x);
+  put_raw<int32_t>(b, 0, y);
+  Instruction i = make(NEURON_OP_TENSOR_TENSOR, dst, a, b);
+  i.vector.op0 = NEURON_ALU_MOD;
+  run(kPool, i);
+  const auto found = get_raw<int32_t>(dst, 0);
+  for (size_t e = 0; e < x.size(); ++e) {
+    EXPECT_EQ(found[e], stepped_mod(x[e], y[e])) << x[e] << " mod " << y[e];
+  }
+  for (isa::Operand* o : {&i.dst, &i.src0, &i.src1}) o->dtype = NEURON_DTYPE_U32;
+  put_raw<uint32_t>(i.src0, 0, {4294967295U, 7, 0, 9, 1, 1, 1, 1, 1, 1});
+  put_raw<uint32_t>(i.src1, 0, {10, 4294967290U, 3, 0, 1, 1, 1, 1, 1, 1});
+  run(kPool, i);
+  const auto whole = get_raw<uint32_t>(i.dst, 0);
+  EXPECT_EQ(std::vector<uint32_t>(whole.begin(), whole.begin() + 4),
+            (std::vector<uint32_t>{5, 7, 0, 0}));
+}
+
+// The accumulators begin as s1 says, an immediate or a column, and add up what follows.
+TEST_F(Choices, LoadReduceBeginsWithTheInitialValueOfEachPartition) {
+  const auto a = sbuf(4, 0, kF32, 3), dst = sbuf(4, 128, kF32, 3), out = sbuf(4, 512, kF32, 1);
+  fill(a, [](unsigned p, unsigned e) { return static_cast<float>(10 * p + e); });
+  fill(sbuf(4, 256, kF32, 1), [](unsigned p, unsigned) { return 1000.0F * p; });
+  const struct {
+    unsigned op;
+    float (*of)(float start, float x);
+  } reductions[] = {{NEURON_ALU_ADD, [](float s, float x) { return s + x; }},
+                    {NEURON_ALU_MUL, [](float s, float x) { return s * x; }},
+                    {NEURON_ALU_MAX, [](float s, float x) { return std::max(s, x); }},
+                    {NEURON_ALU_MIN, [](float s, float x) { return std::min(s, x); }}};
+  for (const auto& r : reductions) {
+    for (const bool column : {false, true}) {
+      Instruction i = make(NEURON_OP_TENSOR_SCALAR_REDUCE, dst, a);
+      i.vector.op0 = NEURON_ALU_ADD;
+      i.scalar0 = real(0.5F);
+      i.scalar1 = column ? pointer(256) : real(-7);
+      i.vector.reduce = static_cast<uint8_t>(r.op);
+      i.vector.reduce_command = NEURON_REDUCE_LOAD_ACCUMULATE;
+      dve(i);
+      i.scalar1 = {};
+      i.vector.reduce_command = NEURON_REDUCE_ACCUMULATE;
+      dve(i);
+      dve(make(NEURON_OP_READ_ACC, out));
+      for (unsigned p = 0; p < 4; ++p) {
+        float expected = column ? 1000.0F * static_cast<float>(p) : -7.0F;
+        for (int e = 0; e < 6; ++e) {
+          expected = r.of(expected, static_cast<float>(10 * p) + static_cast<float>(e % 3) + 0.5F);
+        }
+        EXPECT_EQ(get(out, p)[0], expected) << r.op << ", " << column << ", " << p;
+      }
+    }
+  }
 }
 
 TEST_F(Choices, PoolHasPowersAndReciprocalRoots) {

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // copy_predicated.
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 #include "tests/unit/driver/emulator/neuroncore/unit_machine.h"
 
 namespace neuron::core {
 namespace {
-
-constexpr unsigned kF32 = NEURON_DTYPE_F32;
-constexpr unsigned kBf16 = NEURON_DTYPE_BF16;
-constexpr unsigned kU8 = NEURON_DTYPE_U8;
 
 class VectorPredicate : public UnitMachine {};
 

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <set>
 
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 #include "tests/unit/driver/emulator/neuroncore/unit_machine.h"
+#include "tests/unit/driver/isa/type_probe.h"
 
 namespace neuron::core {
 namespace {
 
-constexpr unsigned kF32 = NEURON_DTYPE_F32;
-constexpr unsigned kU32 = NEURON_DTYPE_U32;
 constexpr uint32_t kSeed = 0x20000;
 
 class VectorRandom : public UnitOfAGeneration {
@@ -65,21 +65,50 @@ TEST_P(VectorRandom, DoesNotDependOnHowTheElementsAreCut) {
   EXPECT_EQ(halves, whole);
 }
 
+// On both engines, in every type that the checks accept: the bytes of each word that fit.
 TEST_P(VectorRandom, WritesTheLowBitsOfTheWord) {
-  seed(7);
-  const auto whole = words(0, 8);
-  for (const unsigned type : {NEURON_DTYPE_U8, NEURON_DTYPE_I16}) {
-    seed(7);
-    const auto dst = sbuf(4, 0, type, 8);
-    dve(make(NEURON_OP_RNG, dst));
-    for (unsigned e = 0; e < 8; ++e) {
-      if (type == NEURON_DTYPE_U8) {
-        EXPECT_EQ(get_raw<uint8_t>(dst, 0)[e], whole[e] & 0xFF);
-      } else {
-        EXPECT_EQ(get_raw<uint16_t>(dst, 0)[e], whole[e] & 0xFFFF);
+  constexpr int kN = 12;
+  unsigned count = 0;
+  for (const unsigned engine : {NEURON_ENGINE_DVE, NEURON_ENGINE_POOL}) {
+    const auto draw = [&](unsigned type) {
+      for (UnitContext* unit : {&dve_, &pool_}) {
+        unit->random_numbers = {};
+        unit->states.seeded = false;
+      }
+      Instruction i = make(NEURON_OP_RNG, sbuf(4, 0, type, kN));
+      i.engines = static_cast<uint8_t>(1u << engine);
+      const bool legal = isa::testing::accepted(i, engine, GetParam());
+      if (legal) run(engine, i);
+      return legal;
+    };
+    if (!draw(kU32)) continue;  // Pool of generation 2
+    std::vector<std::vector<uint32_t>> words;
+    for (unsigned p = 0; p < 4; ++p) words.push_back(get_raw<uint32_t>(sbuf(4, 0, kU32, kN), p));
+    EXPECT_NE(words[0], words[1]);
+    // Without XORWOW, the stream of (seed, engine, partition), apart from that of rounding; with
+    // it, the published words (XorwowOnPool, Generation4).
+    if (engine == NEURON_ENGINE_DVE && GetParam() < 4) {
+      for (unsigned p = 0; p < 4; ++p) {
+        const numerics::RandomStream stream(seed_, 1u << 16 | NEURON_ENGINE_DVE << 8 | p);
+        for (unsigned e = 0; e < kN; ++e) ASSERT_EQ(words[p][e], stream.at(e)) << p << ", " << e;
+      }
+    }
+    for (const uint8_t type : isa::testing::types_of(GetParam())) {
+      if (!draw(type)) continue;
+      ++count;
+      const size_t width = isa::dtype_bytes(type);
+      for (unsigned p = 0; p < 4; ++p) {
+        const auto* row = memory_.sbuf(p);
+        for (unsigned e = 0; e < kN; ++e) {
+          uint32_t found = 0, expected = words[p][e];
+          std::memcpy(&found, row + e * width, width);
+          if (width < 4) expected &= (1u << 8 * width) - 1;
+          ASSERT_EQ(found, expected) << isa::dtype_name(type) << " " << p << ", " << e;
+        }
       }
     }
   }
+  EXPECT_EQ(count, GetParam() == 2 ? 6U : 12U) << "integers of 1, 2 and 4 bytes";
 }
 
 TEST_P(VectorRandom, TakesTheSeedRegisterUntilASeedIsSet) {

@@ -3,13 +3,11 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 #include "tests/unit/driver/emulator/neuroncore/unit_machine.h"
 
 namespace neuron::core {
 namespace {
-
-constexpr unsigned kF32 = NEURON_DTYPE_F32;
-constexpr unsigned kBf16 = NEURON_DTYPE_BF16;
 
 class VectorScan : public UnitMachine {
  protected:

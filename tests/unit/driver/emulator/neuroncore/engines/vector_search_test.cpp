@@ -4,16 +4,14 @@
 #include <cmath>
 #include <random>
 
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 #include "tests/unit/driver/emulator/neuroncore/unit_machine.h"
 
 namespace neuron::core {
 namespace {
 
-constexpr unsigned kF32 = NEURON_DTYPE_F32;
-constexpr unsigned kU16 = NEURON_DTYPE_U16;
-constexpr unsigned kU32 = NEURON_DTYPE_U32;
 constexpr uint32_t kValues = 0x18000;
-constexpr uint32_t kOut = 0x19000;
+constexpr uint32_t kFoundAt = 0x19000;
 
 class VectorSearch : public UnitMachine {
  protected:
@@ -44,7 +42,7 @@ TEST_F(VectorSearch, FindsTheEightLargestWithDuplicates) {
 }
 
 TEST_F(VectorSearch, OrdersNanAboveInfinityAndMinusZeroBelowZero) {
-  const auto a = sbuf(1, 0, kF32, 8), dst = sbuf(1, kOut, kF32, 8);
+  const auto a = sbuf(1, 0, kF32, 8), dst = sbuf(1, kFoundAt, kF32, 8);
   put(a, 0, {-0.0f, INFINITY, NAN, 0.0f, -INFINITY, 1, -1, 2});
   dve(make(NEURON_OP_MAX8, dst, a));
   EXPECT_EQ(get_raw<uint32_t>(dst, 0),
@@ -57,7 +55,7 @@ TEST_F(VectorSearch, GivesDuplicatesSuccessivePlacesAndMissingOnesAllOnes) {
   put(a, 0, {5, 3, 5, 9, 5, 3, 0, 1, -0.0f, 2});
   put(values, 0, {5, 3, 5, 77, 5, 5, -0.0f, NAN});
   for (const unsigned type : {kU16, kU32}) {
-    const auto dst = sbuf(1, kOut, type, 8);
+    const auto dst = sbuf(1, kFoundAt, type, 8);
     dve(make(NEURON_OP_FIND_INDEX8, dst, a, values));
     if (type == kU16) {
       EXPECT_EQ(get_raw<uint16_t>(dst, 0),
@@ -73,13 +71,13 @@ TEST_F(VectorSearch, ReplacesFirstOccurrencesLastValueFirst) {
   put(sbuf(1, 0, kF32, 8), 0, {5, 3, 5, 9, 5, 3, 0, 1});
   put(sbuf(1, kValues, kF32, 8), 0, {5, 5, 3, 77, 77, 77, 77, 77});
   Instruction i = replace(8, -100.0f);
-  i.scalar1 = pointer(kOut, kU32);
+  i.scalar1 = pointer(kFoundAt, kU32);
   dve(i);
   EXPECT_EQ(get(sbuf(1, 0x10000, kF32, 8), 0),
             (std::vector<float>{-100, -100, -100, 9, 5, 3, 0, 1}));
   // Value 1 takes the first 5, value 0 the second.
   const uint32_t no = 0xFFFFFFFF;
-  EXPECT_EQ(get_raw<uint32_t>(sbuf(1, kOut, kU32, 8), 0),
+  EXPECT_EQ(get_raw<uint32_t>(sbuf(1, kFoundAt, kU32, 8), 0),
             (std::vector<uint32_t>{2, 0, 1, no, no, no, no, no}));
 }
 

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Moves between the partitions of a quadrant.
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 #include "tests/unit/driver/emulator/neuroncore/unit_machine.h"
 
 namespace neuron::core {
 namespace {
-
-constexpr unsigned kF32 = NEURON_DTYPE_F32;
-constexpr unsigned kU16 = NEURON_DTYPE_U16;
-constexpr unsigned kU8 = NEURON_DTYPE_U8;
-constexpr unsigned kSbuf = NEURON_SPACE_SBUF;
 
 class VectorShuffle : public UnitMachine {
  protected:

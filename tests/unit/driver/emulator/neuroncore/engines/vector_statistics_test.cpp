@@ -3,12 +3,11 @@
 #include <cmath>
 #include <random>
 
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 #include "tests/unit/driver/emulator/neuroncore/unit_machine.h"
 
 namespace neuron::core {
 namespace {
-
-constexpr unsigned kF32 = NEURON_DTYPE_F32;
 
 class VectorStatistics : public UnitMachine {
  protected:

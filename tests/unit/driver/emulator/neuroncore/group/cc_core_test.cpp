@@ -221,5 +221,88 @@ TEST(CcCore, FaultsWithTheIdOfAChipToWhichNoLinkLeads) {
   EXPECT_EQ(machine.record(me).info, NEURON_V2_PEER(1) + RingMachine::kTo);
 }
 
+// CC core 0 of core 0, on each generation.
+class CollectiveCore : public EveryGeneration {
+ protected:
+  uint64_t topsp() const {
+    return GetParam() == 2 ? NEURON_V2_TOPSP_WINDOW(0) : NEURON_V3_TOPSP_WINDOW(0);
+  }
+  uint64_t topsp_device() const {
+    return GetParam() == 2 ? NEURON_V2_BAR0_DEVICE_BASE + topsp() : NEURON_V3_TOPSP_DEVICE(0);
+  }
+  uint64_t block() const { return topsp() + NEURON_CC_ENGINE; }
+  void start_cc(std::vector<Instruction> program) {
+    for (Instruction& i : program) i = cc(i);
+    place(NEURON_ENGINE_CC, program);
+    set_core(block() + NEURON_ENG_PROG_LO, kCode + NEURON_ENGINE_CC * 0x10000);
+    set_core(block() + NEURON_ENG_PROG_HI, 0);
+    set_core(block() + NEURON_ENG_PROG_COUNT, static_cast<uint32_t>(program.size()));
+    set_core(block() + NEURON_ENG_CONTROL, NEURON_CMD_START);
+  }
+  unsigned cc_state() { return core_register(block() + NEURON_ENG_STATUS) & 15; }
+};
+
+INSTANTIATE_TEST_SUITE_P(Generations, CollectiveCore, kGenerations);
+
+// s0 is the step and s1 the peer: numbers and registers, in the entries of the trace, with what a
+// trace says of every instruction, and nothing else changes.
+TEST_P(CollectiveCore, CcAdvanceMarksItsStepInTheTrace) {
+  const uint64_t queue =
+      (GetParam() == 2 ? NEURON_V2_TOPSP_NOTIFICATION(0) : NEURON_V3_TOPSP_NOTIFICATION(0)) +
+      NEURON_NQ_BASE(NEURON_NQ_SLOT_TRACE(0));
+  set_core(queue + NEURON_NQ_ADDRESS_LO, static_cast<uint32_t>(kTrace));
+  set_core(queue + NEURON_NQ_ADDRESS_HI, 0);
+  set_core(queue + NEURON_NQ_SIZE, kRingBytes);
+  set_core(block() + NEURON_ENG_MODE, 2);
+  const auto advance = [](isa::Scalar step, isa::Scalar peer) {
+    Instruction i = inst(NEURON_OP_CC_ADVANCE);
+    i.scalar0 = step;
+    i.scalar1 = peer;
+    i.debug = 9;
+    return i;
+  };
+  start_cc({advance(number(3), number(1)), mov(4, 0x1234), mov(5, 0x5678), advance(reg(4), reg(5)),
+            advance(number(0xFFFF), number(0x1FFFF)), inst(NEURON_OP_HALT)});
+  ASSERT_EQ(run(), chip::RunResult::kQuiescent);
+  EXPECT_EQ(cc_state(), NEURON_STATE_HALTED)
+      << isa::fault_name(core_register(block() + NEURON_ENG_EXC_CODE));
+  const struct {
+    unsigned entry;
+    uint32_t mark;  // step in the upper half, the lower half of the peer
+  } marks[] = {{0, 0x00030001}, {3, 0x12345678}, {4, 0xFFFFFFFF}};
+  for (const auto& m : marks) {
+    const neuron_notification n = notification(kTrace, m.entry);
+    EXPECT_EQ(n.word >> NEURON_NW_KIND_SHIFT & 15, unsigned{NEURON_NK_TRACE});
+    EXPECT_EQ(n.word >> NEURON_NW_ENGINE_SHIFT & 15, unsigned{NEURON_ENGINE_CC});
+    EXPECT_EQ(n.word >> NEURON_NW_OPCODE_SHIFT & 0xFFF, unsigned{NEURON_OP_CC_ADVANCE});
+    EXPECT_EQ(n.info[2], m.mark) << m.entry;
+    EXPECT_EQ(n.pc, m.entry);
+    EXPECT_EQ(n.debug, 9U);
+  }
+  EXPECT_EQ(notification(kTrace, 1).info[2], 0U) << "mov marks nothing";
+  for (unsigned r = 0; r < NEURON_REGISTERS; ++r) {
+    const uint32_t expected = r == 4 ? 0x1234 : r == 5 ? 0x5678 : 0;
+    EXPECT_EQ(core_register(block() + NEURON_ENG_REG0 + 4 * r), expected) << r;
+  }
+}
+
+// `write` by another name: words in memory, and the count that a CC core waits for.
+TEST_P(CollectiveCore, CcTriggerWritesTheWordsThatStartIt) {
+  start_cc(
+      {wait_and_take(NEURON_CC_SEM_GO, 2), write_word(kData + 0x100, 77), inst(NEURON_OP_HALT)});
+  Instruction words = write_word(kData, 5, 3, 8);
+  words.opcode = NEURON_OP_CC_TRIGGER;
+  Instruction go = write_word(topsp_device() + NEURON_SEM_BLOCK_INC + 4 * NEURON_CC_SEM_GO, 2);
+  go.opcode = NEURON_OP_CC_TRIGGER;
+  ASSERT_EQ(run(), chip::RunResult::kQuiescent);
+  EXPECT_EQ(cc_state(), NEURON_STATE_WAITING);
+  EXPECT_EQ(word(kData + 0x100), 0U);
+  load_and_run(NEURON_ENGINE_SP, {words, go, inst(NEURON_OP_HALT)});
+  EXPECT_EQ(state(NEURON_ENGINE_SP), NEURON_STATE_HALTED);
+  for (unsigned n = 0; n < 8; ++n) EXPECT_EQ(word(kData + 4 * n), n % 2 == 0 && n < 6 ? 5U : 0U);
+  EXPECT_EQ(cc_state(), NEURON_STATE_HALTED);
+  EXPECT_EQ(word(kData + 0x100), 77U);
+}
+
 }  // namespace
 }  // namespace neuron::core

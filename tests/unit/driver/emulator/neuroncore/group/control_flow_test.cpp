@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Registers, branches, loops, calls and memory access of a sequencer.
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
 
-constexpr unsigned kSp = NEURON_ENGINE_SP;
 class ControlFlow : public EveryGeneration {
  protected:
   // 64 cycles: of 1.4 GHz, and of 1.2 GHz from generation 3 on.

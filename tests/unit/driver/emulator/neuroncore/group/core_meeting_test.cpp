@@ -3,13 +3,14 @@
 #include <gmock/gmock.h>
 
 #include "tests/unit/driver/emulator/neuroncore/pair_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
+#include "tests/unit/driver/isa/type_probe.h"
 
 namespace neuron::core {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr unsigned kSp = NEURON_ENGINE_SP, kPool = NEURON_ENGINE_POOL, kDve = NEURON_ENGINE_DVE;
 constexpr unsigned kPipe = 8;
 
 Instruction meet(unsigned opcode, unsigned semaphore) {
@@ -121,6 +122,59 @@ TEST_P(CoreMeeting, SendrecvMayReceiveIntoTheTileThatItSends) {
   for (unsigned p = 0; p < 32; ++p) {
     EXPECT_EQ(row_of(0, p, 0, 1)[0], 100 + p);
     EXPECT_EQ(row_of(1, p, 0, 1)[0], p);
+  }
+}
+
+TEST_P(CoreMeeting, SendrecvMovesAllEightBytesOf64BitIntegers) {
+  const isa::Operand sent = sbuf(32, 0, NEURON_DTYPE_I64, 1);
+  const isa::Operand received = sbuf(32, 0x100, NEURON_DTYPE_I64, 1);
+  for (unsigned core = 0; core < 2; ++core) {
+    for (unsigned p = 0; p < 32; ++p) put_row(core, p, 0, {core * 100 + p, 7 + core});
+    start(core, kPool, {sendrecv(received, sent), done(kPool)});
+  }
+  run_both();
+  for (unsigned p = 0; p < 32; ++p) {
+    EXPECT_EQ(row_of(0, p, 0x100, 2), (std::vector<uint32_t>{100 + p, 8}));
+    EXPECT_EQ(row_of(1, p, 0x100, 2), (std::vector<uint32_t>{p, 7}));
+  }
+}
+
+// Any bits arrive as they were sent: numbers, NaN with payload, scales and codes of blocks.
+TEST_P(CoreMeeting, SendrecvMovesTheBitsOfEveryType) {
+  constexpr unsigned kParts = 32, kN = 24, kRow = 256, kTo = 0x8000;
+  const std::vector<uint8_t> types = isa::testing::types_of(GetParam());
+  std::mt19937 random(23);
+  std::array<std::vector<std::vector<uint32_t>>, 2> sent;
+  for (unsigned core = 0; core < 2; ++core) {
+    std::vector<Instruction> program;
+    for (unsigned t = 0; t < types.size(); ++t) {
+      const Instruction i = sendrecv(sbuf(kParts, kTo + t * kRow, types[t], kN),
+                                     sbuf(kParts, t * kRow, types[t], kN), 8 + t % 3);
+      ASSERT_TRUE(isa::testing::accepted(i, kPool, GetParam())) << isa::dtype_name(types[t]);
+      program.push_back(i);
+      for (unsigned p = 0; p < kParts; ++p) {
+        std::vector<uint32_t> row(kRow / 4);
+        for (uint32_t& word : row) word = static_cast<uint32_t>(random());
+        put_row(core, p, t * kRow, row);
+        put_row(core, p, kTo + t * kRow, std::vector<uint32_t>(kRow / 4));
+        sent[core].push_back(row);
+      }
+    }
+    program.push_back(done(kPool));
+    start(core, kPool, program);
+  }
+  run_both();
+  for (unsigned core = 0; core < 2; ++core) {
+    expect_halted(core, kPool);
+    for (unsigned t = 0; t < types.size(); ++t) {
+      const size_t words = kN * isa::dtype_bytes(types[t]) / 4;
+      for (unsigned p = 0; p < kParts; ++p) {
+        std::vector<uint32_t> expected = sent[1 - core][t * kParts + p];
+        std::fill(expected.begin() + static_cast<ptrdiff_t>(words), expected.end(), 0);
+        ASSERT_EQ(row_of(core, p, kTo + t * kRow, kRow / 4), expected)
+            << isa::dtype_name(types[t]) << " in partition " << p;
+      }
+    }
   }
 }
 

@@ -3,14 +3,10 @@
 #include <limits>
 
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
-
-constexpr unsigned kSp = NEURON_ENGINE_SP;
-constexpr unsigned kPe = NEURON_ENGINE_PE;
-constexpr unsigned kDve = NEURON_ENGINE_DVE;
-constexpr unsigned kF32 = NEURON_DTYPE_F32;
 
 class Faults : public CoreMachine {
  protected:

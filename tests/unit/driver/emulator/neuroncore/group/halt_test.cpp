@@ -3,15 +3,12 @@
 #include <thread>
 
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr unsigned kSp = NEURON_ENGINE_SP;
-constexpr unsigned kDve = NEURON_ENGINE_DVE;
-constexpr unsigned kPool = NEURON_ENGINE_POOL;
 
 // 2^20 elements of each of 128 partitions, one by one, because the destination overlaps the source.
 Instruction many_elements() {

@@ -4,12 +4,10 @@
 #include <thread>
 
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
-
-constexpr unsigned kSp = NEURON_ENGINE_SP;
-constexpr unsigned kPe = NEURON_ENGINE_PE;
 
 Instruction event(std::array<isa::Wait, 2> wait, std::array<isa::Update, 2> updates = {}) {
   Instruction i = inst(NEURON_OP_EVENT);

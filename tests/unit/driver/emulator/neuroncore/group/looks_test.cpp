@@ -16,8 +16,7 @@ namespace {
 namespace samples = isa::testing;
 
 constexpr uint64_t kLarge = uint64_t{1} << 20;  // elements of a partition, the most there may be
-// A millisecond is the promise. A processor that others use as well has cold caches, and the half
-// gigabyte of indices that a large gather holds goes back to the host in one piece. What a busy
+// A millisecond is the promise. A processor that others use as well has cold caches. What a busy
 // host adds is not there each time, so the best of some runs counts.
 constexpr double kMostMs = test::kSanitized ? 60 : 12;
 // An instruction is given up then: what it does over and over has been seen by that time.

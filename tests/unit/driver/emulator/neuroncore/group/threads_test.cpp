@@ -4,14 +4,14 @@
 #include <thread>
 
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr unsigned kSp = NEURON_ENGINE_SP;
-constexpr std::chrono::seconds kPatience{20};
+constexpr std::chrono::seconds kThreadPatience{20};
 constexpr uint64_t kDevice = NEURON_V2_BAR0_DEVICE_BASE;
 constexpr chip::Access kHostDma{chip::Origin::kDma, 0, NEURON_ENGINE_DMA, 0};
 
@@ -83,7 +83,7 @@ TEST_F(Threads, AFloodOfResetsKeepsNobodyOut) {
     while (!over.load(std::memory_order_relaxed)) (void)chip_->run_group(0, soon(1));
   });
   const auto begin = Clock::now();
-  while (resets.load(std::memory_order_relaxed) < 500 && Clock::now() < begin + kPatience) {
+  while (resets.load(std::memory_order_relaxed) < 500 && Clock::now() < begin + kThreadPatience) {
     std::this_thread::yield();
   }
   for (unsigned i = 0; i < 20; ++i) {
@@ -92,7 +92,7 @@ TEST_F(Threads, AFloodOfResetsKeepsNobodyOut) {
   over.store(true, std::memory_order_relaxed);
   flood.join();
   runner.join();
-  EXPECT_LT(Clock::now() - begin, kPatience);
+  EXPECT_LT(Clock::now() - begin, kThreadPatience);
 }
 
 TEST_F(Threads, AReadDoesNotOvertakeAWriteOfTheSameThread) {

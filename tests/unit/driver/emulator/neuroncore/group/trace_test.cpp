@@ -3,11 +3,11 @@
 #include <thread>
 
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
 
-constexpr unsigned kSp = NEURON_ENGINE_SP, kPool = NEURON_ENGINE_POOL;
 constexpr uint64_t kUpdates = kTrace + 6 * kRingBytes, kTransfers = kTrace + 9 * kRingBytes;
 
 unsigned kind(const neuron_notification& n) { return n.word >> NEURON_NW_KIND_SHIFT & 15; }

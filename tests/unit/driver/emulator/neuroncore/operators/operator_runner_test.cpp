@@ -3,7 +3,6 @@
 // whole operator computes is in tests/system/api/custom_operator_test.cpp.
 #include "driver/emulator/neuroncore/operators/operator_runner.h"
 
-#include <elf.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -18,11 +17,12 @@
 #include <vector>
 
 #include "driver/base/abandonment.h"
+#include "tests/unit/driver/emulator/neuroncore/operators/operator_programs.h"
 
 namespace neuron::core {
 namespace {
 
-constexpr uint64_t kTable = 0, kDescription = 0x1000, kTensor = 0x4000, kImage = 0x8000;
+constexpr uint64_t kOwnTable = 0, kOwnDescription = 0x1000, kTensor = 0x4000, kOwnImage = 0x8000;
 
 class Memory final : public chip::BusTarget {
  public:
@@ -39,41 +39,6 @@ class Memory final : public chip::BusTarget {
   std::vector<std::byte> bytes = std::vector<std::byte>(1 << 16);
 };
 
-// A static program of these instructions.
-std::vector<uint8_t> program_of(const std::vector<uint8_t>& code) {
-  constexpr uint64_t kBase = 0x400000;
-  Elf64_Ehdr head{};
-  std::memcpy(head.e_ident, ELFMAG, SELFMAG);
-  head.e_ident[EI_CLASS] = ELFCLASS64;
-  head.e_ident[EI_DATA] = ELFDATA2LSB;
-  head.e_ident[EI_VERSION] = EV_CURRENT;
-  head.e_type = ET_EXEC;
-  head.e_machine = EM_X86_64;
-  head.e_version = EV_CURRENT;
-  head.e_entry = kBase + sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr);
-  head.e_phoff = sizeof(Elf64_Ehdr);
-  head.e_ehsize = sizeof(Elf64_Ehdr);
-  head.e_phentsize = sizeof(Elf64_Phdr);
-  head.e_phnum = 1;
-  Elf64_Phdr segment{};
-  segment.p_type = PT_LOAD;
-  segment.p_flags = PF_R | PF_X;
-  segment.p_vaddr = segment.p_paddr = kBase;
-  segment.p_filesz = segment.p_memsz = sizeof(head) + sizeof(segment) + code.size();
-  segment.p_align = 4096;
-  std::vector<uint8_t> image(segment.p_filesz);
-  std::memcpy(image.data(), &head, sizeof(head));
-  std::memcpy(image.data() + sizeof(head), &segment, sizeof(segment));
-  std::memcpy(image.data() + sizeof(head) + sizeof(segment), code.data(), code.size());
-  return image;
-}
-
-// mov eax, NUMBER; mov edi, ARGUMENT; syscall
-std::vector<uint8_t> system_call(uint8_t number, uint8_t argument) {
-  return {0xB8, number, 0, 0, 0, 0xBF, argument, 0, 0, 0, 0x0F, 0x05};
-}
-std::vector<uint8_t> endless() { return {0xEB, 0xFE}; }
-
 class OperatorRunnerTest : public ::testing::Test {
  protected:
   OperatorRunnerTest() {
@@ -89,11 +54,11 @@ class OperatorRunnerTest : public ::testing::Test {
     std::memcpy(d.name, "x", 1);
     d.argument[0].kind = NEURON_OPERATOR_TENSOR;
     d.argument[0].dtype = NEURON_DTYPE_F32;
-    const uint64_t table[] = {kDescription, kImage, kTensor};
-    std::memcpy(memory_.bytes.data() + kTable, table, sizeof(table));
-    std::memcpy(memory_.bytes.data() + kDescription, &d, sizeof(d));
-    std::memcpy(memory_.bytes.data() + kImage, image.data(), image.size());
-    return runner_.run(bus_, {}, kTable, 2, time_);
+    const uint64_t table[] = {kOwnDescription, kOwnImage, kTensor};
+    std::memcpy(memory_.bytes.data() + kOwnTable, table, sizeof(table));
+    std::memcpy(memory_.bytes.data() + kOwnDescription, &d, sizeof(d));
+    std::memcpy(memory_.bytes.data() + kOwnImage, image.data(), image.size());
+    return runner_.run(bus_, {}, kOwnTable, 2, time_);
   }
   // The failure, and the value that it tells.
   static std::pair<uint32_t, uint32_t> told(const Fault& fault) {
@@ -162,31 +127,6 @@ TEST_F(OperatorRunnerTest, EndsAProgramForWhichNobodyWaitsAnyMore) {
   EXPECT_THROW(run(program_of(endless())), base::Abandoned);
   leaves.join();
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG | __WALL), -1);
-}
-
-// Maps the results, writes a byte of the output and this state, and then does what `last` says.
-std::vector<uint8_t> writing(uint8_t byte, uint32_t state, const std::vector<uint8_t>& last) {
-  constexpr uint32_t kAlignment = NEURON_OPERATOR_TENSOR_ALIGNMENT;
-  constexpr uint32_t kOutput =
-      (sizeof(neuron_operator_result) + NEURON_OPERATOR_PRINT_BYTES + kAlignment - 1) / kAlignment *
-      kAlignment;
-  std::vector<uint8_t> code;
-  const auto add = [&code](std::initializer_list<uint8_t> bytes) {
-    code.insert(code.end(), bytes.begin(), bytes.end());
-  };
-  const auto add_word = [&code](uint32_t word) {
-    for (int shift = 0; shift < 32; shift += 8) code.push_back(static_cast<uint8_t>(word >> shift));
-  };
-  add({0xB8}), add_word(9);                                  // mov eax, 9 (mmap)
-  add({0x31, 0xFF, 0xBE}), add_word(kOutput + 4);            // xor edi, edi; mov esi, bytes
-  add({0xBA}), add_word(3);                                  // mov edx, PROT_READ | PROT_WRITE
-  add({0x41, 0xBA}), add_word(1);                            // mov r10d, MAP_SHARED
-  add({0x41, 0xB8}), add_word(NEURON_OPERATOR_RESULT_FILE);  // mov r8d, the file
-  add({0x45, 0x31, 0xC9, 0x0F, 0x05});                       // xor r9d, r9d; syscall
-  add({0xC6, 0x80}), add_word(kOutput), add({byte});         // mov byte [rax + output], byte
-  add({0xC7, 0x80}), add_word(offsetof(neuron_operator_result, state)), add_word(state);
-  code.insert(code.end(), last.begin(), last.end());
-  return code;
 }
 
 TEST_F(OperatorRunnerTest, WritesTheOutputOfAProgramThatIsDone) {

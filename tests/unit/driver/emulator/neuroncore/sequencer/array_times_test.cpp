@@ -2,11 +2,10 @@
 #include "driver/emulator/neuroncore/sequencer/array_times.h"
 
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
-
-constexpr unsigned kPe = NEURON_ENGINE_PE;
 
 // Places in multiples of 32; sizes as op.pe has them: 0 = 128, 1 = 64, 2 = 32.
 isa::PeOp tile_of(unsigned row, unsigned column, unsigned rows, unsigned columns) {

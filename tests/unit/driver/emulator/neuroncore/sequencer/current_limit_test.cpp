@@ -7,11 +7,11 @@ namespace neuron::core {
 namespace {
 
 using Time = CurrentLimit::ModelTime;
-constexpr Time kWindow = 3'000'000, kInterval = 200'000;
-constexpr unsigned kRows = NEURON_PARTITIONS;
+constexpr Time kLimitWindow = 3'000'000, kInterval = 200'000;
+constexpr unsigned kAllRows = NEURON_PARTITIONS;
 
 // The time of `count` multiplications, each of which begins `gap` behind the end of the one before.
-Time run(CurrentLimit& limit, Time& now, unsigned count, Time gap = 0, unsigned rows = kRows) {
+Time run(CurrentLimit& limit, Time& now, unsigned count, Time gap = 0, unsigned rows = kAllRows) {
   Time total = 0;
   for (unsigned i = 0; i < count; ++i) {
     const Time taken = limit.stretch(now, kInterval, rows);
@@ -32,7 +32,7 @@ TEST(CurrentLimit, IsBackAfterAPause) {
   CurrentLimit limit(3);
   Time now = 0;
   run(limit, now, 50);
-  now += kWindow;
+  now += kLimitWindow;
   EXPECT_EQ(run(limit, now, 8), 8 * 2 * kInterval);
   EXPECT_EQ(run(limit, now, 1), kInterval);
 }
@@ -46,12 +46,12 @@ TEST(CurrentLimit, StaysWhileTheArrayIsUsedForLessThanHalfOfTheTime) {
 TEST(CurrentLimit, StaysWhileMostRowsGetNoData) {
   CurrentLimit limit(3);
   Time now = 0;
-  EXPECT_EQ(run(limit, now, 100, 0, kRows / 4), 100 * 2 * kInterval);
+  EXPECT_EQ(run(limit, now, 100, 0, kAllRows / 4), 100 * 2 * kInterval);
 }
 
 TEST(CurrentLimit, DoesNotExistBeforeGeneration3) {
   CurrentLimit limit(2);
-  EXPECT_EQ(limit.stretch(0, kInterval, kRows), kInterval);
+  EXPECT_EQ(limit.stretch(0, kInterval, kAllRows), kInterval);
 }
 
 TEST(CurrentLimit, BeginsAgainWithModelTime) {
@@ -59,7 +59,7 @@ TEST(CurrentLimit, BeginsAgainWithModelTime) {
   Time now = 0;
   run(limit, now, 50);
   limit.restart();
-  EXPECT_EQ(limit.stretch(0, kInterval, kRows), 2 * kInterval);
+  EXPECT_EQ(limit.stretch(0, kInterval, kAllRows), 2 * kInterval);
 }
 
 }  // namespace

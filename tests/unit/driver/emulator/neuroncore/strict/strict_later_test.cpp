@@ -2,11 +2,10 @@
 // Strict mode knows exactly what the instructions of generations 3 and 4 read and write.
 #include "driver/emulator/neuroncore/strict/strict_mode.h"
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
-
-constexpr unsigned kPe = NEURON_ENGINE_PE, kDve = NEURON_ENGINE_DVE, kPool = NEURON_ENGINE_POOL;
 
 class StrictLater : public ::testing::Test {
  protected:
@@ -94,6 +93,63 @@ TEST_F(StrictLater, AProductOfMxAccumulatesOntoWhatThePeWroteOnly) {
   EXPECT_EQ(code(i, kPe), NEURON_FAULT_NONE);
   i.pe.accumulate = true;
   EXPECT_EQ(code(i, kPe), NEURON_FAULT_NONE);
+}
+
+// The initial values of accumulators are operands: unwritten ones and those of another engine are
+// noticed.
+TEST_F(StrictLater, ALoadedAccumulatorReadsItsInitialValues) {
+  for (const unsigned opcode : {NEURON_OP_EXPONENTIAL, NEURON_OP_TENSOR_SCALAR_REDUCE}) {
+    Instruction i = inst(opcode);
+    i.dst = sbuf(32, 0x100, NEURON_DTYPE_F32, 4);
+    i.src0 = sbuf(32, 0, NEURON_DTYPE_F32, 4);
+    i.scalar0 = real(1);
+    i.scalar1 = {0x200, NEURON_SCALAR_POINTER, NEURON_DTYPE_F32, NEURON_SPACE_SBUF, 0};
+    i.vector.reduce = NEURON_ALU_ADD;
+    i.vector.reduce_command = NEURON_REDUCE_LOAD_ACCUMULATE;
+    const isa::Operand initial = sbuf(32, 0x200, NEURON_DTYPE_F32, 1);
+    strict_.forget();
+    write(i.src0, kDve);
+    EXPECT_EQ(code(i, kDve), NEURON_FAULT_UNINITIALISED);
+    strict_.forget();
+    write(i.src0, kDve);
+    write(initial, kDve);
+    EXPECT_EQ(code(i, kDve), NEURON_FAULT_NONE);
+    strict_.forget();
+    write(i.src0, kDve);
+    write(initial, kPool);
+    EXPECT_EQ(code(i, kDve), NEURON_FAULT_RACE);
+  }
+}
+
+// All eight bytes of an element count, those of a scalar behind a pointer too.
+TEST_F(StrictLater, A64BitIntegerIsReadAndWrittenWithAllItsBytes) {
+  const isa::Operand halves = sbuf(32, 0, NEURON_DTYPE_U32, 4);  // of two elements
+  Instruction sum = inst(NEURON_OP_TENSOR_SCALAR);
+  sum.dst = sbuf(32, 0x100, NEURON_DTYPE_I64, 2);
+  sum.src0 = sbuf(32, 0, NEURON_DTYPE_I64, 2);
+  sum.scalar0 = {0x200, NEURON_SCALAR_POINTER, NEURON_DTYPE_I64, NEURON_SPACE_SBUF, 0};
+  sum.vector.op0 = NEURON_ALU_ADD;
+  const auto prepare = [&](unsigned source, unsigned scalar) {
+    strict_.forget();
+    write(sbuf(32, 0, NEURON_DTYPE_U32, static_cast<int>(source)), kPool);
+    write(sbuf(32, 0x200, NEURON_DTYPE_U32, static_cast<int>(scalar)), kPool);
+  };
+  prepare(4, 2);
+  EXPECT_EQ(code(sum, kPool), NEURON_FAULT_NONE);
+  Instruction read = inst(NEURON_OP_TENSOR_COPY);
+  read.dst = sbuf(32, 0x300, NEURON_DTYPE_U32, 4);
+  read.src0 = sbuf(32, 0x100, NEURON_DTYPE_U32, 4);
+  EXPECT_EQ(code(read, kPool), NEURON_FAULT_NONE) << "16 bytes have been written";
+  read.src0.size[0] = 5;
+  EXPECT_EQ(code(read, kPool), NEURON_FAULT_UNINITIALISED) << "and none behind them";
+  prepare(3, 2);
+  EXPECT_EQ(code(sum, kPool), NEURON_FAULT_UNINITIALISED) << "half of the last element";
+  prepare(4, 1);
+  EXPECT_EQ(code(sum, kPool), NEURON_FAULT_UNINITIALISED) << "half of the scalar";
+  strict_.forget();
+  write(halves, kDve);
+  write(sbuf(32, 0x200, NEURON_DTYPE_U32, 2), kPool);
+  EXPECT_EQ(code(sum, kPool), NEURON_FAULT_RACE) << "Vector has written the source";
 }
 
 // Offsets 0 to 19 of all groups of 16 partitions are 3, 6, 9, ...; element 19 has none in its

@@ -6,14 +6,14 @@
 #include <gmock/gmock.h>
 
 #include "tests/unit/driver/emulator/neuroncore/pair_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
 
-constexpr unsigned kSp = NEURON_ENGINE_SP, kPool = NEURON_ENGINE_POOL;
 constexpr unsigned kTell = 9, kMeet = 8, kMoved = 40;
 constexpr uint32_t kBytes = 512;
-constexpr uint64_t kOne = kData + 0x1F00000;  // a word that is 1
+constexpr uint64_t kWordOne = kData + 0x1F00000;  // a word that is 1
 constexpr uint64_t kPair = 1000;
 
 // Two programs on SP. Each begins with its launch and ends with `complete`.
@@ -24,7 +24,7 @@ class StrictPairOnCores : public PairMachine {
   void begin() {
     PairMachine::SetUp();
     const uint32_t one = 1;
-    std::memcpy(memory(kOne, 4), &one, 4);
+    std::memcpy(memory(kWordOne, 4), &one, 4);
     for (unsigned core = 0; core < 2; ++core) {
       packets_[core] = 0;
       set_up(core);
@@ -48,7 +48,7 @@ class StrictPairOnCores : public PairMachine {
                        const std::vector<uint64_t>& increments, uint32_t bytes = kBytes) {
     add_copy(core * 16, 0, packets_[core]++, from, to, bytes, true);
     for (const uint64_t word : increments) {
-      add_copy(core * 16, 0, packets_[core]++, kOne, word, 4, true);
+      add_copy(core * 16, 0, packets_[core]++, kWordOne, word, 4, true);
     }
     Instruction i = trigger(0, 1, static_cast<unsigned>(1 + increments.size()));
     const uint64_t base = chip_->bus().layout().device_of(NEURON_V3_UDMA(core * 16));

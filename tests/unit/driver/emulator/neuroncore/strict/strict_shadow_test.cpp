@@ -19,7 +19,7 @@
 namespace neuron::core {
 namespace {
 
-constexpr unsigned kColumns = 48;  // of the memory that the accesses share
+constexpr unsigned kShadowColumns = 48;  // of the memory that the accesses share
 
 // What each byte knows. Nothing is shared, and nothing is forgotten before it is overwritten.
 class ByteModel {
@@ -51,7 +51,7 @@ class ByteModel {
   uint32_t writer_pc(size_t byte) const { return bytes_[byte].writer.pc; }
 
   static size_t number(unsigned partition, unsigned column, unsigned byte) {
-    return (size_t{partition} * kColumns + column) * StrictShadow::kCellBytes + byte;
+    return (size_t{partition} * kShadowColumns + column) * StrictShadow::kCellBytes + byte;
   }
 
  private:
@@ -60,7 +60,8 @@ class ByteModel {
     StrictAccess writer;
     std::vector<StrictAccess> readers;
   };
-  static constexpr size_t kBytes = size_t{NEURON_PARTITIONS} * kColumns * StrictShadow::kCellBytes;
+  static constexpr size_t kBytes =
+      size_t{NEURON_PARTITIONS} * kShadowColumns * StrictShadow::kCellBytes;
   const StrictClocks& clocks_;
   std::vector<Byte> bytes_;
 };
@@ -104,13 +105,13 @@ class Accesses {
     if (whole) first = 0, parts = NEURON_PARTITIONS;
     std::vector<StrictSegment> segments;
     unsigned column = 20 * below(2);
-    for (unsigned n = 0; n < 1 + below(2) && column < kColumns; ++n) {
-      const unsigned count = below(3) == 0 ? 1 : std::min(20u, kColumns - column);
+    for (unsigned n = 0; n < 1 + below(2) && column < kShadowColumns; ++n) {
+      const unsigned count = below(3) == 0 ? 1 : std::min(20u, kShadowColumns - column);
       const uint64_t mask = below(3) == 0 ? 0x00FF00FF00FF00FFu << below(8) : ~uint64_t{0};
       segments.push_back({static_cast<uint16_t>(column), static_cast<uint16_t>(count), mask});
       column += count + below(5);
     }
-    if (whole) segments = {{0, kColumns, ~uint64_t{0}}};
+    if (whole) segments = {{0, kShadowColumns, ~uint64_t{0}}};
     StrictConflict found;
     const bool good = write ? shadow_.write(access, first, first + parts, segments, found)
                             : shadow_.read(access, first, first + parts, segments, found);
@@ -132,7 +133,7 @@ class Accesses {
   // The last writer of every byte is the same in both.
   void compare_writers() const {
     for (unsigned p = 0; p < NEURON_PARTITIONS; p += 7) {
-      for (unsigned c = 0; c < kColumns; ++c) {
+      for (unsigned c = 0; c < kShadowColumns; ++c) {
         for (unsigned b = 0; b < StrictShadow::kCellBytes; b += 5) {
           const size_t byte = ByteModel::number(p, c, b);
           const StrictAccess* writer = shadow_.writer(c, p, b);

@@ -4,17 +4,10 @@
 
 #include "tests/support/setting.h"
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
+#include "tests/unit/driver/emulator/neuroncore/short_names.h"
 
 namespace neuron::core {
 namespace {
-
-constexpr unsigned kSp = NEURON_ENGINE_SP;
-constexpr unsigned kPe = NEURON_ENGINE_PE;
-constexpr unsigned kAct = NEURON_ENGINE_ACTIVATION;
-constexpr unsigned kPool = NEURON_ENGINE_POOL;
-constexpr unsigned kDve = NEURON_ENGINE_DVE;
-constexpr unsigned kF32 = NEURON_DTYPE_F32;
-constexpr unsigned kSbuf = NEURON_SPACE_SBUF;
 
 const Instruction kHalt = inst(NEURON_OP_HALT);
 

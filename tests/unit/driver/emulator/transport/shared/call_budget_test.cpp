@@ -16,7 +16,7 @@ constexpr uint64_t kRoom = 256;
 constexpr std::chrono::milliseconds kMoment{100};
 const std::atomic<bool> kHere = false;
 
-service::Client process(int number, uint32_t user) {
+service::Client budget_client(int number, uint32_t user) {
   return {number, user, static_cast<uint64_t>(number) + 1};
 }
 
@@ -54,10 +54,10 @@ class LongCall {
 
 TEST(CallBudget, GivesOutNoMoreThanItsRoomAndTheRestWhenSomethingComesBack) {
   CallBudget budget(kRoom);
-  LongCall first(budget, process(1, 1), 100), second(budget, process(2, 2), 100);
+  LongCall first(budget, budget_client(1, 1), 100), second(budget, budget_client(2, 2), 100);
   ASSERT_TRUE(first.has_it());
   ASSERT_TRUE(second.has_it());
-  LongCall third(budget, process(3, 3), 100);
+  LongCall third(budget, budget_client(3, 3), 100);
   EXPECT_TRUE(third.waits());
   EXPECT_TRUE(first.end());
   EXPECT_TRUE(third.has_it());
@@ -69,14 +69,14 @@ TEST(CallBudget, OfOneUserLeavesRoomForOthersHoweverManyProcessesItHas) {
   CallBudget budget(kRoom);
   std::vector<std::unique_ptr<LongCall>> calls;
   for (int i = 0; i < 4; ++i) {
-    calls.push_back(std::make_unique<LongCall>(budget, process(i, 1), 64));
+    calls.push_back(std::make_unique<LongCall>(budget, budget_client(i, 1), 64));
     if (i < 2) {
       EXPECT_TRUE(calls.back()->has_it()) << i;
     }
   }
   EXPECT_TRUE(calls[2]->waits());
   EXPECT_TRUE(calls[3]->waits());
-  LongCall other(budget, process(9, 2), 64);
+  LongCall other(budget, budget_client(9, 2), 64);
   EXPECT_TRUE(other.has_it());
   EXPECT_TRUE(other.end());
   for (const auto& call : calls) EXPECT_TRUE(call->end());
@@ -84,13 +84,13 @@ TEST(CallBudget, OfOneUserLeavesRoomForOthersHoweverManyProcessesItHas) {
 
 TEST(CallBudget, LetsNobodyOvertakeTheOneWhoHasLeast) {
   CallBudget budget(kRoom);
-  LongCall first(budget, process(1, 1), 100), second(budget, process(2, 2), 40);
+  LongCall first(budget, budget_client(1, 1), 100), second(budget, budget_client(2, 2), 40);
   ASSERT_TRUE(first.has_it());
   ASSERT_TRUE(second.has_it());
-  LongCall large(budget, process(3, 3), kRoom);
+  LongCall large(budget, budget_client(3, 3), kRoom);
   EXPECT_TRUE(large.waits());
   // There is room for it, and it would keep the large one waiting for ever.
-  LongCall small(budget, process(2, 2), 1);
+  LongCall small(budget, budget_client(2, 2), 1);
   EXPECT_TRUE(small.waits());
   EXPECT_TRUE(first.end());
   EXPECT_TRUE(second.end());
@@ -102,18 +102,18 @@ TEST(CallBudget, LetsNobodyOvertakeTheOneWhoHasLeast) {
 
 TEST(CallBudget, IsNotWaitedForByACallWhoseClientIsGone) {
   CallBudget budget(kRoom);
-  LongCall first(budget, process(1, 1), 200);
+  LongCall first(budget, budget_client(1, 1), 200);
   ASSERT_TRUE(first.has_it());
-  LongCall large(budget, process(2, 2), kRoom);
+  LongCall large(budget, budget_client(2, 2), kRoom);
   EXPECT_TRUE(large.waits());
-  LongCall small(budget, process(3, 3), 10);
+  LongCall small(budget, budget_client(3, 3), 10);
   EXPECT_TRUE(small.waits());
   large.abandon();
   EXPECT_FALSE(large.end());
   EXPECT_TRUE(small.has_it()) << "what waited behind it has its turn";
   EXPECT_TRUE(small.end());
   EXPECT_TRUE(first.end());
-  const service::Client last = process(4, 4);
+  const service::Client last = budget_client(4, 4);
   EXPECT_TRUE(CallMemory(budget, last).take(kRoom, kHere)) << "everything is back";
 }
 

@@ -14,10 +14,10 @@ namespace {
 constexpr std::chrono::seconds kPatience{30};
 
 // A process of a user of its own, or of another user.
-service::Client process(int number) {
+service::Client client_process(int number) {
   return {number, static_cast<uint32_t>(number), static_cast<uint64_t>(number) + 1};
 }
-service::Client process(int number, uint32_t user) {
+service::Client client_process(int number, uint32_t user) {
   return {number, user, static_cast<uint64_t>(number) + 1};
 }
 
@@ -25,8 +25,8 @@ service::Client process(int number, uint32_t user) {
 TEST(Workers, RunJobsWhenNoThreadCanBeAddedForThem) {
   Workers workers(0);
   std::promise<void> first, second;
-  workers.submit(process(1), [&] { first.set_value(); });
-  workers.submit(process(1), [&] { second.set_value(); });
+  workers.submit(client_process(1), [&] { first.set_value(); });
+  workers.submit(client_process(1), [&] { second.set_value(); });
   EXPECT_EQ(first.get_future().wait_for(kPatience), std::future_status::ready);
   EXPECT_EQ(second.get_future().wait_for(kPatience), std::future_status::ready);
 }
@@ -36,8 +36,8 @@ TEST(Workers, LetNoJobWaitForAnotherThatBlocks) {
   const std::shared_future<void> released(release.get_future());
   std::promise<void> done;
   Workers workers(4);
-  for (int i = 0; i < 3; ++i) workers.submit(process(i), [released] { released.wait(); });
-  workers.submit(process(3), [&] { done.set_value(); });
+  for (int i = 0; i < 3; ++i) workers.submit(client_process(i), [released] { released.wait(); });
+  workers.submit(client_process(3), [&] { done.set_value(); });
   EXPECT_EQ(done.get_future().wait_for(kPatience), std::future_status::ready);
   release.set_value();
 }
@@ -49,17 +49,19 @@ TEST(Workers, KeepThreadsForOthersWhateverOneClientSubmits) {
   std::promise<void> last;
   Workers workers(8);
   for (int i = 0; i < 100; ++i) {
-    workers.submit(process(1), [&, released] {
+    workers.submit(client_process(1), [&, released] {
       ++blocked;
       released.wait();
       if (++finished == 100) last.set_value();
     });
   }
   // A second one that does the same takes less than what is left, and a third is still served.
-  for (int i = 0; i < 100; ++i) workers.submit(process(2), [&, released] { released.wait(); });
+  for (int i = 0; i < 100; ++i) {
+    workers.submit(client_process(2), [&, released] { released.wait(); });
+  }
   for (int i = 0; i < 20; ++i) {
     const auto done = std::make_shared<std::promise<void>>();
-    workers.submit(process(3), [done] { done->set_value(); });
+    workers.submit(client_process(3), [done] { done->set_value(); });
     const auto status = done->get_future().wait_for(kPatience);
     EXPECT_EQ(status, std::future_status::ready) << i;
     if (status != std::future_status::ready) break;
@@ -77,9 +79,9 @@ TEST(Workers, FinishWhatWasSubmittedBeforeTheyEnd) {
   {
     Workers workers(2);
     for (int i = 0; i < 20; ++i) {
-      workers.submit(process(i % 3), [&, i] {
+      workers.submit(client_process(i % 3), [&, i] {
         ++first;
-        if (i % 2 == 0) workers.submit(process(i % 3), [&] { ++second; });
+        if (i % 2 == 0) workers.submit(client_process(i % 3), [&] { ++second; });
       });
     }
   }
@@ -93,14 +95,14 @@ TEST(Workers, KeepThreadsForOtherUsersHoweverManyProcessesOneUserHas) {
   std::atomic<int> blocked = 0;
   Workers workers(16);
   for (int i = 0; i < 100; ++i) {
-    workers.submit(process(i, 7), [&, released] {
+    workers.submit(client_process(i, 7), [&, released] {
       ++blocked;
       released.wait();
     });
   }
   for (int i = 0; i < 20; ++i) {
     const auto done = std::make_shared<std::promise<void>>();
-    workers.submit(process(200, 8), [done] { done->set_value(); });
+    workers.submit(client_process(200, 8), [done] { done->set_value(); });
     const auto status = done->get_future().wait_for(kPatience);
     EXPECT_EQ(status, std::future_status::ready) << i;
     if (status != std::future_status::ready) break;
@@ -114,10 +116,10 @@ TEST(Workers, KeepThreadsForAnotherProcessOfTheSameUser) {
   const std::shared_future<void> released(release.get_future());
   Workers workers(16);
   for (int i = 0; i < 100; ++i) {
-    workers.submit(process(1, 7), [released] { released.wait(); });
+    workers.submit(client_process(1, 7), [released] { released.wait(); });
   }
   std::promise<void> done;
-  workers.submit(process(2, 7), [&] { done.set_value(); });
+  workers.submit(client_process(2, 7), [&] { done.set_value(); });
   EXPECT_EQ(done.get_future().wait_for(kPatience), std::future_status::ready);
   release.set_value();
 }

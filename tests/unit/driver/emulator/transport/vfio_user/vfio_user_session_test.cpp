@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kMebi = 1 << 20;
 constexpr uint32_t kBar0 = 0;
 constexpr uint32_t kBar4 = 4;
 constexpr uint32_t kMarker = 0xABCDEF01;
@@ -58,7 +58,7 @@ class VfioUserTest : public testing::Test {
   }
   // Guest memory at 0, bus mastering, the host's copy queue set up.
   void bring_up() {
-    ASSERT_EQ(client.map(0, 4 * kMiB, ram.file()).error(), 0u);
+    ASSERT_EQ(client.map(0, 4 * kMebi, ram.file()).error(), 0u);
     client.enable();
     client.init_queue(kM2s, kS2m, 64);
     settle();
@@ -76,7 +76,7 @@ class VfioUserTest : public testing::Test {
 
   ServedFunction served;
   VfioUserClient& client;
-  GuestRam ram{4 * kMiB};
+  GuestRam ram{4 * kMebi};
 };
 
 class VfioUserConfigurationTest : public VfioUserTest {
@@ -122,17 +122,17 @@ TEST_F(VfioUserTest, GivesTheSizesOfItsRegions) {
 TEST_F(VfioUserTest, SharesTheHbmButNotItsSize) {
   const ClientReply reply = client.ask(wire::kRegionInfo, wire::RegionInfo{32, 0, kBar4, 0, 0, 0});
   ASSERT_GE(reply.file, 0);
-  void* memory = mmap(nullptr, kMiB, PROT_READ | PROT_WRITE, MAP_SHARED, reply.file, 16 * kMiB);
+  void* memory = mmap(nullptr, kMebi, PROT_READ | PROT_WRITE, MAP_SHARED, reply.file, 16 * kMebi);
   ASSERT_NE(memory, MAP_FAILED);
   const uint32_t value = 0xFEEDF00D;
   std::memcpy(memory, &value, 4);
-  EXPECT_EQ(client.get<uint32_t>(kBar4, 16 * kMiB), value);
-  client.put<uint64_t>(kBar4, 16 * kMiB + 8, 0x1122334455667788);
+  EXPECT_EQ(client.get<uint32_t>(kBar4, 16 * kMebi), value);
+  client.put<uint64_t>(kBar4, 16 * kMebi + 8, 0x1122334455667788);
   uint64_t seen;
   std::memcpy(&seen, static_cast<char*>(memory) + 8, 8);
   EXPECT_EQ(seen, 0x1122334455667788u);
   EXPECT_NE(ftruncate(reply.file, 4096), 0);
-  munmap(memory, kMiB);
+  munmap(memory, kMebi);
   close(reply.file);
 }
 
@@ -181,26 +181,26 @@ TEST_F(VfioUserTest, ReadsItsIdentityAndRoutingId) {
 
 TEST_F(VfioUserTest, CopiesFromGuestMemoryThroughHbmAndBack) {
   bring_up();
-  for (size_t i = 0; i < 65536; i += 4) ram.set_word(kMiB + i, static_cast<uint32_t>(i * 7919));
-  write_copy(ram, kM2s, kS2m, 0, kHost | kMiB, 0x1000000, 65536);
-  write_copy(ram, kM2s, kS2m, 1, 0x1000000, kHost | 2 * kMiB, 65536);
+  for (size_t i = 0; i < 65536; i += 4) ram.set_word(kMebi + i, static_cast<uint32_t>(i * 7919));
+  write_copy(ram, kM2s, kS2m, 0, kHost | kMebi, 0x1000000, 65536);
+  write_copy(ram, kM2s, kS2m, 1, 0x1000000, kHost | 2 * kMebi, 65536);
   ram.set_word(0x30000, kMarker);
   write_copy(ram, kM2s, kS2m, 2, kHost | 0x30000, kHost | 0x30004, 4);
   ring(3);
   EXPECT_EQ(head(), 3u);
-  EXPECT_EQ(std::memcmp(ram.at(kMiB), ram.at(2 * kMiB), 65536), 0);
+  EXPECT_EQ(std::memcmp(ram.at(kMebi), ram.at(2 * kMebi), 65536), 0);
   EXPECT_EQ(ram.word(0x30004), kMarker);
   EXPECT_EQ(client.get<uint32_t>(kBar4, 0x1000004), 4u * 7919);
 }
 
 TEST_F(VfioUserTest, CopiesAcrossTwoMapsThatAdjoinInTheGuestOnly) {
-  ASSERT_EQ(client.map(0, kMiB, ram.file()).error(), 0u);
-  ASSERT_EQ(client.map(kMiB, kMiB, ram.file(), 3 * kMiB).error(), 0u);
+  ASSERT_EQ(client.map(0, kMebi, ram.file()).error(), 0u);
+  ASSERT_EQ(client.map(kMebi, kMebi, ram.file(), 3 * kMebi).error(), 0u);
   client.enable();
   client.init_queue(kM2s, kS2m, 64);
-  std::memset(ram.at(kMiB - 4096), 0x11, 4096);
-  std::memset(ram.at(3 * kMiB), 0x22, 4096);
-  write_copy(ram, kM2s, kS2m, 0, kHost | (kMiB - 4096), 0x1000000, 8192);
+  std::memset(ram.at(kMebi - 4096), 0x11, 4096);
+  std::memset(ram.at(3 * kMebi), 0x22, 4096);
+  write_copy(ram, kM2s, kS2m, 0, kHost | (kMebi - 4096), 0x1000000, 8192);
   ring(1);
   EXPECT_EQ(client.get<uint32_t>(kBar4, 0x1000FFC), 0x11111111u);
   EXPECT_EQ(client.get<uint32_t>(kBar4, 0x1001000), 0x22222222u);
@@ -208,20 +208,20 @@ TEST_F(VfioUserTest, CopiesAcrossTwoMapsThatAdjoinInTheGuestOnly) {
 
 TEST_F(VfioUserTest, AbortsACopyToMemoryThatCameWithoutAFile) {
   bring_up();
-  ASSERT_EQ(client.map(uint64_t{3} << 30, kMiB, -1).error(), 0u);
-  write_copy(ram, kM2s, kS2m, 0, kHost | kMiB, kHost | uint64_t{3} << 30, 4096);
+  ASSERT_EQ(client.map(uint64_t{3} << 30, kMebi, -1).error(), 0u);
+  write_copy(ram, kM2s, kS2m, 0, kHost | kMebi, kHost | uint64_t{3} << 30, 4096);
   ring(1);
   EXPECT_EQ(head(), 0u);
   EXPECT_EQ(client.reg(NEURON_V2_UDMA(32) + NEURON_UDMA_STATE), uint32_t{NEURON_UDMA_STATE_ABORT});
 }
 
 TEST_F(VfioUserTest, MovesNothingUntilItIsBusMaster) {
-  ASSERT_EQ(client.map(0, 4 * kMiB, ram.file()).error(), 0u);
+  ASSERT_EQ(client.map(0, 4 * kMebi, ram.file()).error(), 0u);
   client.init_queue(kM2s, kS2m, 64);
-  write_copy(ram, kM2s, kS2m, 0, kHost | kMiB, kHost | 2 * kMiB, 4096);
-  ram.set_word(kMiB, 1);
+  write_copy(ram, kM2s, kS2m, 0, kHost | kMebi, kHost | 2 * kMebi, 4096);
+  ram.set_word(kMebi, 1);
   ring(1);
-  EXPECT_EQ(ram.word(2 * kMiB), 0u);
+  EXPECT_EQ(ram.word(2 * kMebi), 0u);
 }
 
 TEST(VfioUserSession, HasTheDriversPatienceWithItsCopiesAndSaysWhatCameTooLate) {
@@ -230,7 +230,7 @@ TEST(VfioUserSession, HasTheDriversPatienceWithItsCopiesAndSaysWhatCameTooLate) 
     VfioUserOptions options = ServedFunction::options();
     options.pci_device = device;
     options.revision = revision;
-    options.hbm_bytes_each = device == NEURON_PCI_DEVICE_TRN2 && revision == 255 ? 64 * kMiB : 0;
+    options.hbm_bytes_each = device == NEURON_PCI_DEVICE_TRN2 && revision == 255 ? 64 * kMebi : 0;
     std::string said;
     options.log = [&](const std::string& sentence) { said += sentence; };
     ServedFunction served(options, 3);
@@ -250,16 +250,16 @@ TEST(VfioUserSession, HasTheDriversPatienceWithItsCopiesAndSaysWhatCameTooLate) 
 
 TEST_F(VfioUserTest, MovesNothingMoreAfterAnUnmap) {
   bring_up();
-  write_copy(ram, kM2s, kS2m, 0, kHost | kMiB, kHost | 2 * kMiB, 4096);
-  EXPECT_EQ(client.unmap(0, 4 * kMiB).as<wire::DmaUnmap>().size, 4 * kMiB);
-  ram.set_word(kMiB, 1);
+  write_copy(ram, kM2s, kS2m, 0, kHost | kMebi, kHost | 2 * kMebi, 4096);
+  EXPECT_EQ(client.unmap(0, 4 * kMebi).as<wire::DmaUnmap>().size, 4 * kMebi);
+  ram.set_word(kMebi, 1);
   ring(1);
-  EXPECT_EQ(ram.word(2 * kMiB), 0u);
+  EXPECT_EQ(ram.word(2 * kMebi), 0u);
   // Mapped again, the queue goes on after the reset that drivers do.
-  ASSERT_EQ(client.map(0, 4 * kMiB, ram.file()).error(), 0u);
+  ASSERT_EQ(client.map(0, 4 * kMebi, ram.file()).error(), 0u);
   client.init_queue(kM2s, kS2m, 64);
   ring(1);
-  EXPECT_EQ(ram.word(2 * kMiB), 1u);
+  EXPECT_EQ(ram.word(2 * kMebi), 1u);
 }
 
 TEST_F(VfioUserTest, UnmapsAllOnRequest) {
@@ -319,13 +319,13 @@ TEST_F(VfioUserTest, ResetsWhenTheGuestWritesTheFunctionLevelResetBit) {
 
 TEST_F(VfioUserTest, AnswersAllOnesAndMovesNothingWithoutPower) {
   bring_up();
-  write_copy(ram, kM2s, kS2m, 0, kHost | kMiB, kHost | 2 * kMiB, 4096);
-  ram.set_word(kMiB, 1);
+  write_copy(ram, kM2s, kS2m, 0, kHost | kMebi, kHost | 2 * kMebi, 4096);
+  ram.set_word(kMebi, 1);
   served.function->with_chip([](chip::Chip& chip) { chip.faults().set_off(true); });
   EXPECT_EQ(client.get<uint32_t>(wire::kConfigRegion, 0), 0xFFFFFFFFu);
   EXPECT_EQ(client.reg(NEURON_V2_MISC_RAM + NEURON_FW_ROUTING_ID), 0xFFFFFFFFu);
   ring(1);
-  EXPECT_EQ(ram.word(2 * kMiB), 0u);
+  EXPECT_EQ(ram.word(2 * kMebi), 0u);
 }
 
 TEST_F(VfioUserTest, CountsWhatADriverDidBeforeItsFirstDoorbell) {

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of every rank that the other ranks write to, one-sided: put, signal, wait.
+//
+// Concepts: each rank shows a part of its ccom_mem_alloc memory, which may be empty. A put writes
+// there without a call of its owner. A signal of a rank is counted behind the puts that the rank
+// made before; who has waited for it sees their data. Ranks that share memory copy straight into
+// the window and count with one atomic addition; for the others there is a WindowPort. Signals have
+// a counter for each source and number, in the owner's memory. Callers: the communicator's thread.
+// Owns: the memory of the signals, through SharedMemory. Fails: CCOM_INVALID for wrong arguments
+// and CCOM_TIMEOUT of a wait, which end nothing; a put that cannot end is a failure of the
+// communicator.
+#ifndef CCOM_COMMUNICATOR_WINDOW_H
+#define CCOM_COMMUNICATOR_WINDOW_H
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ccom/bootstrap/bootstrap.h"
+#include "ccom/communicator/first_failure.h"
+#include "ccom/communicator/shared_memory.h"
+#include "ccom/communicator/window_port.h"
+
+namespace neuron::ccom {
+
+class Window {
+ public:
+  // `port`: to ranks whose memory is not mapped here; null: all ranks' is.
+  struct Parts {
+    Bootstrap* bootstrap = nullptr;
+    SharedMemory* memory = nullptr;
+    FirstFailure* failure = nullptr;
+    std::unique_ptr<NetworkPort> port;
+  };
+
+  // All ranks together.
+  static Result<std::unique_ptr<Window>> open(Parts parts, std::byte* data, uint64_t bytes,
+                                              base::Deadline deadline);
+  ~Window();
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  // Returns when `source` may change again. `signal`: CCOM_NO_SIGNAL: none.
+  // `timeout`: the longest time without progress.
+  Result<void> put(Rank target, uint64_t offset, const std::byte* source, uint64_t bytes,
+                   uint32_t signal, std::chrono::milliseconds timeout);
+  // Takes `count` signals.
+  Result<void> wait(Rank source, uint32_t signal, uint64_t count, base::Deadline deadline);
+
+ private:
+  // What a rank shows, as offsets in its arena.
+  struct Shown {
+    uint64_t data = 0;
+    uint64_t bytes = 0;
+    uint64_t signals = 0;
+  };
+
+  explicit Window(Parts parts) : parts_(std::move(parts)) {}
+  Result<void> check(Rank peer, uint32_t signal) const;
+  Result<void> check_put(Rank target, uint64_t offset, const std::byte* source, uint64_t bytes,
+                         uint32_t signal) const;
+  const Member& member(Rank rank) const { return parts_.bootstrap->members()[rank]; }
+  Rank me() const { return parts_.bootstrap->rank(); }
+  uint32_t size() const { return static_cast<uint32_t>(parts_.bootstrap->members().size()); }
+
+  Parts parts_;
+  std::vector<std::byte*> arenas_;  // by rank; null: not mapped here
+  std::vector<Shown> shown_;        // by rank
+  uint64_t* signals_ = nullptr;     // of this rank: CCOM_SIGNALS for each source
+  std::vector<uint64_t> taken_;     // of signals_
+  std::unique_ptr<WindowPort> remote_;
+};
+
+}  // namespace neuron::ccom
+
+#endif

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The UltraServer ("pod") that an instance is a node of: election, node numbers, modes.
+//
+// Concepts: the nodes of a pod are instances of other daemons, wired in a fixed order. In an
+// election a node asks every other one until all have answered or the time is over; then it has its
+// number, and the pod has the serial number of node 0. A mode makes smaller pods of it: X2V pairs
+// nodes 0 with 1 and 2 with 3, X1 leaves each node on its own. It ends with the last mark of a
+// core. Not done: pairs when a node is missing, and X2H, which only pods of two have. Chips of
+// different nodes do not reach each other's memory. Callers: the calls of a session, any thread;
+// join() comes before the first session. Owns: the thread of an election. Fails: negative errno and
+// a sentence.
+#ifndef DRIVER_EMULATOR_SERVICE_POD_H
+#define DRIVER_EMULATOR_SERVICE_POD_H
+
+#include <uapi/neuron_ioctl.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace neuron::service {
+
+// How an instance is wired to the other nodes of its pod.
+struct PodWiring {
+  uint8_t type = NEURON_POD_TYPE_P2P;
+  unsigned nodes = 0;  // 0: it is on its own
+  unsigned node = 0;
+  uint64_t serial = 0;
+  // The serial number of another node; empty: it does not answer now. Takes at most a second.
+  std::function<std::optional<uint64_t>(unsigned node)> ask;
+  // Called when an election ends without some nodes.
+  std::function<void(const std::string& sentence)> report;
+};
+
+class Pod {
+ public:
+  static constexpr std::chrono::seconds kTimeout{600};
+
+  Pod() = default;
+  ~Pod();
+  Pod(const Pod&) = delete;
+  Pod& operator=(const Pod&) = delete;
+
+  // Begins the first election.
+  void join(PodWiring wiring, std::chrono::milliseconds timeout = kTimeout);
+
+  void info(neuron_ioctl_pod_info& info) const;
+  // Also v1 of it. -EBUSY while an election runs, with all fields filled in.
+  int status(neuron_ioctl_pod_status_v2& status) const;
+  // `marked`: whether a core of the instance is marked. `mode` of SET_MODE.
+  int control(neuron_ioctl_pod_ctrl& request, uint32_t mode, bool marked);
+  // The last mark of a core is gone.
+  void clear_mode();
+
+ private:
+  // What this node is in the mode that is set.
+  struct View {
+    uint32_t state = NEURON_POD_E_STATE_SINGLE_NODE;
+    unsigned nodes = 0;
+    int node = -1;
+    uint64_t id = 0;
+  };
+
+  View view() const;
+  uint32_t supported() const;
+  int set_mode(uint32_t mode);
+  void elect(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout);
+  void run(std::chrono::steady_clock::time_point end);
+  void stop(std::unique_lock<std::mutex>& lock);
+
+  PodWiring wiring_;     // never changes after join()
+  std::mutex steering_;  // one control() at a time; taken before mutex_
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  uint32_t state_ = NEURON_POD_E_STATE_SINGLE_NODE;
+  uint32_t mode_ = NEURON_ULTRASERVER_MODE_UNSET;
+  std::vector<std::optional<uint64_t>> serials_;  // by node
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace neuron::service
+
+#endif

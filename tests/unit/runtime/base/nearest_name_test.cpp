@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/base/nearest_name.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+namespace neuron::runtime {
+namespace {
+
+std::string meant(std::string_view name) {
+  static constexpr std::array<std::string_view, 4> kNames = {"hardware", "software", "nrt_execute",
+                                                             "all"};
+  return std::string(nearest_name(name, kNames));
+}
+
+TEST(NearestName, IsTheOneWithTheFewestLettersChangedAddedOrLeftOut) {
+  EXPECT_EQ(meant("hardwar"), "hardware");
+  EXPECT_EQ(meant("hhardware"), "hardware");
+  EXPECT_EQ(meant("softvare"), "software");
+  EXPECT_EQ(meant("nrt_exec"), "nrt_execute");
+  EXPECT_EQ(meant("all"), "all");
+  EXPECT_EQ(meant("aal"), "all");
+}
+
+TEST(NearestName, IsNoneWhereMoreThanHalfOfTheLettersDiffer) {
+  EXPECT_EQ(meant("xyzdware"), "hardware") << "half of its letters at most";
+  EXPECT_EQ(meant("abc"), "");
+  EXPECT_EQ(meant("zzzzzzzzzzz"), "");
+  EXPECT_EQ(meant(""), "");
+  EXPECT_EQ(nearest_name("name", {}), "");
+}
+
+TEST(NearestName, OfTwoThatAreAsNearIsTheFirst) {
+  constexpr std::array<std::string_view, 2> kNames = {"cat", "car"};
+  EXPECT_EQ(nearest_name("caz", kNames), "cat");
+}
+
+// Seven letters are too many, however long a name is.
+TEST(NearestName, IsWithinSixLetters) {
+  constexpr std::array<std::string_view, 1> kNames = {"abcdefghijklmnopqrst"};
+  EXPECT_EQ(nearest_name("ABCDEFghijklmnopqrst", kNames), kNames[0]);
+  EXPECT_EQ(nearest_name("ABCDEFGhijklmnopqrst", kNames), "");
+}
+
+}  // namespace
+}  // namespace neuron::runtime
