@@ -107,7 +107,7 @@ class Maker {
       case 3:
         return binary(real());
       case 4:
-        return keep(b_.reshape(real(), other_shape()));
+        return reshaped();
       case 5:
         return transposed(real());
       case 6:
@@ -152,6 +152,10 @@ class Maker {
     }
     if (shape.size() < kMostRank) shape.insert(shape.begin() + next() % (shape.size() + 1), 1);
     return shape;
+  }
+  void reshaped() {
+    const Shape shape = other_shape();
+    keep(b_.reshape(real(), shape));
   }
   void unary(Value x) {
     constexpr Function kFunctions[] = {Function::kTanh,     Function::kSigmoid, Function::kNegate,
@@ -340,7 +344,8 @@ class Maker {
                                        Function::kMaximum, Function::kMinimum,  Function::kXor};
     if (kind < 6) return keep(b_.map(kFunctions[kind], x, y));
     if (kind == 6 && b_.rank(x) > 0) {
-      return keep(b_.reduce(Function::kAdd, x, {axis(x)}, next() % 2 == 0));
+      const bool keeps = next() % 2 == 0;
+      return keep(b_.reduce(Function::kAdd, x, {axis(x)}, keeps));
     }
     return transposed(x);
   }

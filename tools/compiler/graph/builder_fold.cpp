@@ -82,7 +82,8 @@ Value Builder::batched_product(Value a, Value b, bool turned) {
   const bool plain = is_real(type(a)) || type(a) != type(b) || known || !fit(a, b, turned);
   if (plain) return plain_product(a, b, turned);
   const Type whole = type(a);
-  return cast(whole_product(cast(a, Type::kI32), cast(b, Type::kI32), turned), whole);
+  const Value right = cast(b, Type::kI32);
+  return cast(whole_product(cast(a, Type::kI32), right, turned), whole);
 }
 
 bool Builder::fit(Value a, Value b, bool turned) const {
@@ -146,8 +147,8 @@ Value Builder::product(Value a, Value b) {
   Value result = kNone;
   if (elements_of(other) == 1 && elements_of(batch) > 0) {
     // One right operand for all: the batch is more rows.
-    result = batched_product(reshape(a, {1, elements_of(batch) * rows, depth}),
-                             reshape(b, {1, depth, columns}), false);
+    const Value matrix = reshape(b, {1, depth, columns});
+    result = batched_product(reshape(a, {1, elements_of(batch) * rows, depth}), matrix, false);
   } else {
     const auto whole = [&](Value x, const Shape& from, int64_t r, int64_t c) {
       Shape all = batch;
@@ -155,7 +156,8 @@ Value Builder::product(Value a, Value b) {
       all.push_back(c);
       return reshape(expand(reshape(x, from), all), {elements_of(batch), r, c});
     };
-    result = batched_product(whole(a, left, rows, depth), whole(b, right, depth, columns), false);
+    const Value matrices = whole(b, right, depth, columns);
+    result = batched_product(whole(a, left, rows, depth), matrices, false);
   }
   if (!row) batch.push_back(rows);
   if (!column) batch.push_back(columns);
@@ -268,8 +270,8 @@ Value Builder::take(Value x, Value numbers, int64_t number) {
   const int64_t width = elements_of(from) / std::max<int64_t>(1, count);
   const Value table = reshape(transpose(x, order), {count, width});
   Value wanted = cast(reshape(numbers, {elements_of(places)}), Type::kI64);
-  wanted = select(map(Function::kLess, wanted, 0.0),
-                  map(Function::kAdd, wanted, static_cast<double>(count)), wanted);
+  const Value from_end = map(Function::kAdd, wanted, static_cast<double>(count));
+  wanted = select(map(Function::kLess, wanted, 0.0), from_end, wanted);
   // [places, axes before, axes behind] to [axes before, places, axes behind]
   Shape found = places;
   for (size_t i = 0; i < from.size(); ++i) {

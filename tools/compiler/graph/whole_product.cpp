@@ -78,8 +78,8 @@ Value Builder::whole_product(Value a, Value b, bool turned) {
     const auto each = static_cast<int64_t>(most);
     for (int64_t first = 0; first < depth && ok(); first += each) {
       const Slice part{first, std::min(each, depth - first), 1};
-      add_to_sum(
-          plain_product(slice_axis(a, turned ? 1 : 2, part), slice_axis(b, 1, part), turned));
+      const Value right = slice_axis(b, 1, part);
+      add_to_sum(plain_product(slice_axis(a, turned ? 1 : 2, part), right, turned));
     }
     return sum;
   }

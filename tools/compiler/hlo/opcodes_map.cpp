@@ -134,8 +134,8 @@ Values shift_with_sign(Step& s) {
 
 Values is_finite(Step& s) {
   const Value x = s.in(0);
-  const Value either =
-      s.b.map(Function::kOr, s.b.map(Function::kIsNan, x), s.b.map(Function::kIsInf, x));
+  const Value infinite = s.b.map(Function::kIsInf, x);
+  const Value either = s.b.map(Function::kOr, s.b.map(Function::kIsNan, x), infinite);
   return {s.b.map(Function::kNot, either)};
 }
 
@@ -148,8 +148,10 @@ Values arctangent_2(Step& s) {
   const Value zero = s.b.map(Function::kEqual, x, 0.0);
   const Value angle = s.b.map(Function::kAtan, s.b.divide(y, s.b.select(zero, number(1), x)));
   const Value below = s.b.map(Function::kLess, y, 0.0);
-  const Value turn = s.b.select(below, number(-kHalfTurn), number(kHalfTurn));
-  const Value turned = s.b.select(s.b.map(Function::kLess, x, 0.0), s.b.add(angle, turn), angle);
+  const Value up = number(kHalfTurn);
+  const Value turn = s.b.select(below, number(-kHalfTurn), up);
+  const Value other = s.b.add(angle, turn);
+  const Value turned = s.b.select(s.b.map(Function::kLess, x, 0.0), other, angle);
   const Value level = s.b.map(Function::kMultiply, s.b.map(Function::kSign, y), kHalfTurn / 2);
   return {s.b.select(zero, level, turned)};
 }

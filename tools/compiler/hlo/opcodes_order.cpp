@@ -49,8 +49,8 @@ Value ranks_of(Step& s, const Rows& r, const InFront& in_front) {
 Value ranked(Step& s, const Rows& r, Value array, Value ranks, int64_t k) {
   if (!s.b.ok()) return graph::kNone;
   const Type type = s.b.type(array), inner = type == Type::kBool ? Type::kI32 : type;
-  const Value chosen = s.b.map(Function::kEqual, s.b.reshape(ranks, {r.rows, 1, r.count}),
-                               s.b.counting(Type::kI32, {k, 1}, 0));
+  const Value first = s.b.counting(Type::kI32, {k, 1}, 0);
+  const Value chosen = s.b.map(Function::kEqual, s.b.reshape(ranks, {r.rows, 1, r.count}), first);
   const Value values = s.b.reshape(s.b.cast(array, inner), {r.rows, 1, r.count});
   const Value picked = s.b.select(chosen, values, s.b.scalar(inner, 0));
   return s.b.cast(s.b.reduce(Function::kAdd, picked, {2}, false), type);

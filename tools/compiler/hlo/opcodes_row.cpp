@@ -139,8 +139,8 @@ Values gather(Step& s) {
   if (s.b.size(starts.list, 1) != static_cast<int64_t>(indexed.size())) {
     return {s.b.fail("starts of {}", indexed.size())};
   }
-  const Value found =
-      s.b.gather(table(s, w, x), all_rows(s, w, first_rows(s, w, starts.list, true)));
+  const Value wanted = all_rows(s, w, first_rows(s, w, starts.list, true));
+  const Value found = s.b.gather(table(s, w, x), wanted);
   Shape parts = starts.outer;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (!has(numbers.collapsed_slice_dims(), static_cast<int64_t>(i))) parts.push_back(sizes[i]);

@@ -83,7 +83,8 @@ Lane Piece::whole_result(const Node& node, graph::Type type) {
 
 Lane Piece::result(const Node& node) {
   if (node.function == Function::kSelect) {
-    return lanes_.select(lane(node.operands[0]), lane(node.operands[1]), lane(node.operands[2]));
+    const Lane no = lane(node.operands[2]), yes = lane(node.operands[1]);
+    return lanes_.select(lane(node.operands[0]), yes, no);
   }
   const graph::Type type = work_.node(node.operands[0]).type;
   if (node.function == Function::kCast) {

@@ -39,9 +39,15 @@ Lane logarithm(Lanes& l, const Lane& x) {
   constexpr float kLog2 = 0.6931471805599453F;
   Lane result = l.select(tiny, l.with(NEURON_ALU_SUB, bare, 86 * kLog2), bare);
   result = l.select(huge, l.with(NEURON_ALU_ADD, bare, 66 * kLog2), result);
-  result = l.select(l.compare(NEURON_ALU_EQ, x, 0.0F), l.number(-kInfinity), result);
+  {
+    const Lane of_zero = l.number(-kInfinity);
+    result = l.select(l.compare(NEURON_ALU_EQ, x, 0.0F), of_zero, result);
+  }
   result = l.select(l.compare(NEURON_ALU_EQ, x, kInfinity), x, result);
-  result = l.select(l.compare(NEURON_ALU_LT, x, 0.0F), l.number(kNan), result);
+  {
+    const Lane of_negative = l.number(kNan);
+    result = l.select(l.compare(NEURON_ALU_LT, x, 0.0F), of_negative, result);
+  }
   return l.select(nan, x, result);
 }
 
@@ -69,7 +75,11 @@ Lane sine(Lanes& l, const Lane& x, int quarters) {
   constexpr float kTurnHigh = 6.28125F;  // few bits: its multiples are exact
   constexpr auto kTurnLow = static_cast<float>(kTurn - 6.28125);
   const Lane bad = l.compare(NEURON_ALU_GE, absolute(l, x), 0x1p24F);
-  const Lane safe = without(l, without(l, x, bad, 0), is_nan(l, x), 0);
+  const auto bounded = [&] {
+    const Lane nan = is_nan(l, x);
+    return without(l, without(l, x, bad, 0), nan, 0);
+  };
+  const Lane safe = bounded();
   const Lane turns =
       round(l, l.scaled(safe, static_cast<float>(1 / kTurn), 0.25F * static_cast<float>(quarters)));
   Lane rest = l.add(safe, l.with(NEURON_ALU_MUL, turns, -kTurnHigh));
@@ -79,7 +89,9 @@ Lane sine(Lanes& l, const Lane& x, int quarters) {
   rest = l.with(NEURON_ALU_MAX, l.with(NEURON_ALU_MIN, rest, kPi), -kPi);
   const Lane result = l.activate(NEURON_ACT_SIN, rest);
   const Lane lost = l.compare(NEURON_ALU_EQ, absolute(l, x), kInfinity);
-  return l.select(is_nan(l, x), x, l.select(lost, l.number(kNan), result));
+  const Lane none = l.number(kNan);
+  const Lane found = l.select(lost, none, result);
+  return l.select(is_nan(l, x), x, found);
 }
 
 Lane arctangent(Lanes& l, const Lane& x) {
@@ -97,12 +109,20 @@ Lane divide(Lanes& l, const Lane& a, const Lane& b) { return l.multiply(a, l.rec
 
 // x / sqrt((1 - x) (1 + x)) is the tangent of the angle.
 Lane arcsine(Lanes& l, const Lane& x) {
-  const Lane product = l.multiply(l.scaled(x, -1, 1), l.with(NEURON_ALU_ADD, x, 1.0F));
+  const auto both = [&] {
+    const Lane above = l.with(NEURON_ALU_ADD, x, 1.0F);
+    return l.multiply(l.scaled(x, -1, 1), above);
+  };
+  const Lane product = both();
   return arctangent(l, divide(l, x, l.root(product)));
 }
 
 Lane arccosine(Lanes& l, const Lane& x) {
-  const Lane ratio = divide(l, l.scaled(x, -1, 1), l.with(NEURON_ALU_ADD, x, 1.0F));
+  const auto of_both = [&] {
+    const Lane above = l.with(NEURON_ALU_ADD, x, 1.0F);
+    return divide(l, l.scaled(x, -1, 1), above);
+  };
+  const Lane ratio = of_both();
   return l.with(NEURON_ALU_MUL, arctangent(l, l.root(ratio)), 2.0F);
 }
 
@@ -119,9 +139,12 @@ Lane hyperbolic_area(Lanes& l, const Lane& x, float offset) {
   const Lane large = l.compare(NEURON_ALU_GT, x, 0x1p24F);
   const Lane small = l.with(NEURON_ALU_MIN, x, 0x1p24F);
   // Near 1 the square would lose what is left of it: (x - 1) (x + 1) does not.
-  const Lane inner = offset < 0 ? l.multiply(l.with(NEURON_ALU_SUB, small, 1.0F),
-                                             l.with(NEURON_ALU_ADD, small, 1.0F))
-                                : l.with(NEURON_ALU_ADD, l.multiply(small, small), offset);
+  const auto less_one = [&] {
+    const Lane above = l.with(NEURON_ALU_ADD, small, 1.0F);
+    return l.multiply(l.with(NEURON_ALU_SUB, small, 1.0F), above);
+  };
+  const Lane inner =
+      offset < 0 ? less_one() : l.with(NEURON_ALU_ADD, l.multiply(small, small), offset);
   const Lane root = l.root(inner);
   const Lane area = logarithm(l, l.select(large, x, l.add(small, root)));
   return l.select(large, l.with(NEURON_ALU_ADD, area, kLog2), area);
@@ -135,26 +158,38 @@ Lane inverse_hyperbolic_sine(Lanes& l, const Lane& x) {
 
 Lane inverse_hyperbolic_cosine(Lanes& l, const Lane& x) {
   const Lane outside = l.compare(NEURON_ALU_LT, x, 1.0F);
-  return l.select(outside, l.number(kNan), hyperbolic_area(l, x, -1));
+  const Lane area = hyperbolic_area(l, x, -1);
+  return l.select(outside, l.number(kNan), area);
 }
 
 Lane inverse_hyperbolic_tangent(Lanes& l, const Lane& x) {
-  const Lane ratio = divide(l, l.with(NEURON_ALU_ADD, x, 1.0F), l.scaled(x, -1, 1));
+  const auto of_both = [&] {
+    const Lane below = l.scaled(x, -1, 1);
+    return divide(l, l.with(NEURON_ALU_ADD, x, 1.0F), below);
+  };
+  const Lane ratio = of_both();
   return l.with(NEURON_ALU_MUL, logarithm(l, ratio), 0.5F);
 }
 
 Lane sign(Lanes& l, const Lane& x) {
   const Lane above = l.converted(l.compare(NEURON_ALU_GT, x, 0.0F), NEURON_DTYPE_F32);
   const Lane below = l.converted(l.compare(NEURON_ALU_LT, x, 0.0F), NEURON_DTYPE_F32);
-  return l.select(is_nan(l, x), x, l.subtract(above, below));
+  const Lane difference = l.subtract(above, below);
+  return l.select(is_nan(l, x), x, difference);
 }
 
 Lane remainder(Lanes& l, const Lane& a, const Lane& b, bool floored) {
   const Lane size = absolute(l, a), divisor = absolute(l, b);
   Lane rest = l.subtract(size, l.multiply(floor(l, divide(l, size, divisor)), divisor));
   // The quotient may be one too large or too small: its divisor is rounded.
-  rest = l.select(l.compare(NEURON_ALU_LT, rest, 0.0F), l.add(rest, divisor), rest);
-  rest = l.select(l.compare(NEURON_ALU_GE, rest, divisor), l.subtract(rest, divisor), rest);
+  {
+    const Lane more = l.add(rest, divisor);
+    rest = l.select(l.compare(NEURON_ALU_LT, rest, 0.0F), more, rest);
+  }
+  {
+    const Lane less = l.subtract(rest, divisor);
+    rest = l.select(l.compare(NEURON_ALU_GE, rest, divisor), less, rest);
+  }
   // Less than the divisor, which may be infinite, it is all rest; so NaN stays, too.
   rest = l.select(l.compare(NEURON_ALU_LT, size, divisor), size, rest);
   const Lane negative = l.compare(NEURON_ALU_LT, a, 0.0F);
@@ -213,8 +248,10 @@ Lane real_function(Lanes& l, Function function, const Lane& x) {
       return sine(l, x, 0);
     case Function::kCos:
       return sine(l, x, 1);
-    case Function::kTan:
-      return divide(l, sine(l, x, 0), sine(l, x, 1));
+    case Function::kTan: {
+      const Lane cosine = sine(l, x, 1);
+      return divide(l, sine(l, x, 0), cosine);
+    }
     case Function::kAsin:
       return arcsine(l, x);
     case Function::kAcos:

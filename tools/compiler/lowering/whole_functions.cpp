@@ -41,7 +41,11 @@ Quotient divide_unsigned(Lanes& l, Type type, const Lane& a, const Lane& b) {
   const Lane large = l.whole(NEURON_ALU_LT, b, 0);
   const Lane small = l.select(large, l.whole_number(1), b);
   const Lane half = divide_sizes(l, l.bits(NEURON_ALU_SHR_LOGICAL, a, 1), small).quotient;
-  Lane quotient = l.select(large, l.whole_number(0), l.bits(NEURON_ALU_SHL, half, 1));
+  const auto doubled = [&] {
+    const Lane twice = l.bits(NEURON_ALU_SHL, half, 1);
+    return l.select(large, l.whole_number(0), twice);
+  };
+  Lane quotient = doubled();
   const Lane rest = l.whole(NEURON_ALU_SUB, a, l.whole(NEURON_ALU_MUL, quotient, b));
   const Lane above = l.whole(NEURON_ALU_GE, rest.as(NEURON_DTYPE_U32), b.as(NEURON_DTYPE_U32))
                          .as(NEURON_DTYPE_I32);
@@ -56,6 +60,11 @@ Lane sign_of(Lanes& l, const Lane& x) {
   return l.bits(NEURON_ALU_OR, l.bits(NEURON_ALU_SHR_ARITH, x, 31), 1);
 }
 
+Lane sign_of_product(Lanes& l, const Lane& a, const Lane& b) {
+  const Lane other = sign_of(l, b);
+  return l.whole(NEURON_ALU_MUL, sign_of(l, a), other);
+}
+
 // A divisor of 0 gives all bits, as the interpreter does.
 Lane divide(Lanes& l, Type type, const Lane& a, const Lane& b) {
   const Lane nothing = l.whole(NEURON_ALU_EQ, b, 0);
@@ -64,8 +73,11 @@ Lane divide(Lanes& l, Type type, const Lane& a, const Lane& b) {
     quotient = divide_unsigned(l, type, a, b).quotient;
   } else {
     // The size of the least number has no sign left.
-    const Lane sign = l.whole(NEURON_ALU_MUL, sign_of(l, a), sign_of(l, b));
-    quotient = divide_unsigned(l, type, size_of(l, a), size_of(l, b)).quotient;
+    const Lane sign = sign_of_product(l, a, b);
+    {
+      const Lane divisor = size_of(l, b);
+      quotient = divide_unsigned(l, type, size_of(l, a), divisor).quotient;
+    }
     quotient = l.whole(NEURON_ALU_MUL, quotient, sign);
   }
   return l.select(nothing, l.whole_number(-1), quotient);
@@ -77,7 +89,11 @@ Lane remainder(Lanes& l, Type type, const Lane& a, const Lane& b, bool floored) 
   if (graph::is_unsigned(type)) {
     return l.select(nothing, a, divide_unsigned(l, type, a, b).remainder);
   }
-  const Lane size = divide_unsigned(l, type, size_of(l, a), size_of(l, b)).remainder;
+  Lane size;
+  {
+    const Lane divisor = size_of(l, b);
+    size = divide_unsigned(l, type, size_of(l, a), divisor).remainder;
+  }
   const Lane rest = l.select(nothing, a, l.whole(NEURON_ALU_MUL, size, sign_of(l, a)));
   if (!floored) return rest;
   // With the sign of the divisor: one divisor more where the signs differ.
@@ -114,8 +130,10 @@ Lane whole_function(Lanes& l, Function function, Type type, const Lane& x) {
       return l.whole(NEURON_ALU_SUB, l.whole_number(0), x);
     case Function::kAbsolute:
       return graph::is_unsigned(type) ? x : size_of(l, x);
-    case Function::kSign:
-      return l.whole(NEURON_ALU_SUB, l.whole(NEURON_ALU_GT, x, 0), l.whole(NEURON_ALU_LT, x, 0));
+    case Function::kSign: {
+      const Lane below = l.whole(NEURON_ALU_LT, x, 0);
+      return l.whole(NEURON_ALU_SUB, l.whole(NEURON_ALU_GT, x, 0), below);
+    }
     case Function::kNot:
       return l.bits(NEURON_ALU_XOR, x, type == Type::kBool ? 1 : UINT32_MAX);
     case Function::kIsNan:
@@ -199,7 +217,8 @@ Lane whole_part(Lanes& l, Type to, const Lane& x) {
     const Lane size = l.with(NEURON_ALU_MAX, x, 0.0F);
     const Lane upper = l.compare(NEURON_ALU_GE, size, kHalf);
     const Lane lower = l.select(upper, l.with(NEURON_ALU_SUB, size, kHalf), size);
-    return l.whole(NEURON_ALU_XOR, toward_zero(l, lower), l.bits(NEURON_ALU_SHL, upper, 31));
+    const Lane top = l.bits(NEURON_ALU_SHL, upper, 31);
+    return l.whole(NEURON_ALU_XOR, toward_zero(l, lower), top);
   }
   if (bytes >= 4) return toward_zero(l, x);
   const auto most = static_cast<float>(graph::truncated(to, 1e9));

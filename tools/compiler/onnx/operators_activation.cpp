@@ -25,7 +25,8 @@ void parametric_relu(Call& c) {
     shape[0] = c.b.size(slope, 0);
     slope = c.b.reshape(slope, shape);
   }
-  c.out(c.b.select(c.b.map(Function::kLess, x, 0.0), c.b.multiply(slope, x), x));
+  const Value below = c.b.multiply(slope, x);
+  c.out(c.b.select(c.b.map(Function::kLess, x, 0.0), below, x));
 }
 
 // alpha * (exp(min(x, 0)) - 1)
@@ -36,7 +37,8 @@ Value exponential_below(Call& c, Value x, double alpha) {
 
 void elu(Call& c) {
   const Value x = c.in(0);
-  c.out(c.b.add(positive(c, x), exponential_below(c, x, c.real("alpha", 1))));
+  const Value below = exponential_below(c, x, c.real("alpha", 1));
+  c.out(c.b.add(positive(c, x), below));
 }
 
 void selu(Call& c) {
@@ -44,15 +46,16 @@ void selu(Call& c) {
   // The defaults are the constants of self-normalising networks.
   const double alpha = c.real("alpha", 1.67326319217681884765625);
   const double gamma = c.real("gamma", 1.05070102214813232421875);
-  c.out(
-      c.b.map(Function::kMultiply, c.b.add(positive(c, x), exponential_below(c, x, alpha)), gamma));
+  const Value below = exponential_below(c, x, alpha);
+  c.out(c.b.map(Function::kMultiply, c.b.add(positive(c, x), below), gamma));
 }
 
 void celu(Call& c) {
   const Value x = c.in(0);
   const double alpha = c.real("alpha", 1);
   const Value scaled = c.b.map(Function::kDivide, x, alpha);
-  c.out(c.b.add(positive(c, x), exponential_below(c, scaled, alpha)));
+  const Value below = exponential_below(c, scaled, alpha);
+  c.out(c.b.add(positive(c, x), below));
 }
 
 Value hard_sigmoid_of(Call& c, Value x, double alpha, double beta) {
@@ -84,9 +87,10 @@ void shrink(Call& c) {
   const Value x = c.in(0);
   const double limit = c.real("lambd", 0.5), bias = c.real("bias", 0);
   const Value zero = c.b.scalar(c.b.type(x), 0);
-  const Value high = c.b.select(c.b.map(Function::kGreater, x, limit),
-                                c.b.map(Function::kSubtract, x, bias), zero);
-  c.out(c.b.select(c.b.map(Function::kLess, x, -limit), c.b.map(Function::kAdd, x, bias), high));
+  const Value lowered = c.b.map(Function::kSubtract, x, bias);
+  const Value high = c.b.select(c.b.map(Function::kGreater, x, limit), lowered, zero);
+  const Value raised = c.b.map(Function::kAdd, x, bias);
+  c.out(c.b.select(c.b.map(Function::kLess, x, -limit), raised, high));
 }
 
 void gelu(Call& c) {
@@ -99,7 +103,8 @@ void gelu(Call& c) {
   } else {
     inner = c.b.map(Function::kErf, c.b.map(Function::kMultiply, x, 0.70710678118654752));
   }
-  c.out(c.b.multiply(c.b.map(Function::kMultiply, x, 0.5), c.b.map(Function::kAdd, inner, 1.0)));
+  const Value twice = c.b.map(Function::kAdd, inner, 1.0);
+  c.out(c.b.multiply(c.b.map(Function::kMultiply, x, 0.5), twice));
 }
 
 void mish(Call& c) {

@@ -36,15 +36,16 @@ Value number(Call& c, Function function, Value x, double value) {
 }
 
 Value inside(Call& c, Value place, double most) {
-  return c.b.map(Function::kAnd, number(c, Function::kGreaterOrEqual, place, 0),
-                 number(c, Function::kLessOrEqual, place, most));
+  const Value below = number(c, Function::kLessOrEqual, place, most);
+  return c.b.map(Function::kAnd, number(c, Function::kGreaterOrEqual, place, 0), below);
 }
 
 // The rows at whole y and x (real numbers) of image `first` / (height * width); where either lies
 // outside, zeros. [places, channels]
 Value rows_at(Call& c, const Table& t, Value first, Value y, Value x) {
-  const Value valid = c.b.map(Function::kAnd, inside(c, y, static_cast<double>(t.height - 1)),
-                              inside(c, x, static_cast<double>(t.width - 1)));
+  const Value across = inside(c, x, static_cast<double>(t.width - 1));
+  const Value valid =
+      c.b.map(Function::kAnd, inside(c, y, static_cast<double>(t.height - 1)), across);
   const Value place = c.b.add(number(c, Function::kMultiply, y, static_cast<double>(t.width)), x);
   // Cast before the image's first row is added: real numbers are exact to 2^24 only.
   const Value bounded = c.b.select(valid, place, c.b.scalar(c.b.type(place), 0));
@@ -159,8 +160,8 @@ void grid_sample(Call& c) {
       const Value x = padded(c, s, number(c, Function::kAdd, across.first, static_cast<double>(j)),
                              table.width);
       const Value weight = c.b.multiply(down.weights[i], across.weights[j]);
-      Value value =
-          rows_at(c, table, first, c.b.map(Function::kRound, y), c.b.map(Function::kRound, x));
+      const Value whole_x = c.b.map(Function::kRound, x);
+      Value value = rows_at(c, table, first, c.b.map(Function::kRound, y), whole_x);
       const Shape column = {graph::elements_of(c.b.shape(weight)), 1};
       value = c.b.multiply(value, c.b.reshape(weight, column));
       sum = sum == graph::kNone ? value : c.b.add(sum, value);

@@ -10,8 +10,8 @@ namespace {
 // Numbers within a dimension of `count`, negative ones from its end, as i64.
 Value from_front(Call& c, Value numbers, int64_t count) {
   numbers = c.b.cast(numbers, Type::kI64);
-  return c.b.select(c.b.map(Function::kLess, numbers, 0.0),
-                    c.b.map(Function::kAdd, numbers, static_cast<double>(count)), numbers);
+  const Value from_end = c.b.map(Function::kAdd, numbers, static_cast<double>(count));
+  return c.b.select(c.b.map(Function::kLess, numbers, 0.0), from_end, numbers);
 }
 
 void gather(Call& c) { c.out(c.b.take(c.in(0), c.in(1), c.integer("axis", 0))); }
@@ -46,7 +46,8 @@ void gather_elements(Call& c) {
   const int64_t axis = c.b.axis(x, c.integer("axis", 0));
   if (!c.b.ok()) return;
   const Value flat = element_numbers(c, c.in(1), c.b.shape(x), axis);
-  c.out(c.b.reshape(c.b.gather(column(c, x), line(c, flat)), c.shape(1)));
+  const Value places = line(c, flat);
+  c.out(c.b.reshape(c.b.gather(column(c, x), places), c.shape(1)));
 }
 
 // Rows that tuples of numbers name: how many, how wide, and their numbers.
@@ -118,7 +119,8 @@ void scatter_elements(Call& c) {
   const int64_t axis = c.b.axis(x, c.integer("axis", 0));
   if (!c.b.ok()) return;
   const Value flat = element_numbers(c, c.in(1), c.b.shape(x), axis);
-  const Value y = c.b.scatter(column(c, x), line(c, flat), column(c, c.in(2)), reduction_of(c));
+  const Value rows = column(c, c.in(2)), places = line(c, flat);
+  const Value y = c.b.scatter(column(c, x), places, rows, reduction_of(c));
   c.out(c.b.reshape(y, c.b.shape(x)));
 }
 

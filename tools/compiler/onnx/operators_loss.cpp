@@ -101,20 +101,21 @@ void adam(Call& c) {
   const Value steps = c.b.cast(u.step, type);
   // Before the first step there is nothing to correct.
   const auto lacks = [&](double base) {
-    return c.b.subtract(c.b.scalar(type, 1),
-                        c.b.map(Function::kPower, c.b.scalar(type, base), steps));
+    const Value rest = c.b.map(Function::kPower, c.b.scalar(type, base), steps);
+    return c.b.subtract(c.b.scalar(type, 1), rest);
   };
+  const Value of_means = lacks(alpha);
   const Value corrected =
-      c.b.multiply(u.rate, c.b.divide(c.b.map(Function::kSqrt, lacks(beta)), lacks(alpha)));
+      c.b.multiply(u.rate, c.b.divide(c.b.map(Function::kSqrt, lacks(beta)), of_means));
   const Value rate = c.b.select(c.b.map(Function::kGreater, steps, 0.0), corrected, u.rate);
   std::vector<Value> tensors, means, squares;
   for (size_t i = 0; i < u.tensors; ++i) {
     const Value x = c.in(2 + i);
     const Value slope = c.b.add(c.in(2 + u.tensors + i), scaled(c, x, norm));
-    means.push_back(
-        c.b.add(scaled(c, c.in(2 + 2 * u.tensors + i), alpha), scaled(c, slope, 1 - alpha)));
-    squares.push_back(c.b.add(scaled(c, c.in(2 + 3 * u.tensors + i), beta),
-                              scaled(c, c.b.multiply(slope, slope), 1 - beta)));
+    const Value new_mean = scaled(c, slope, 1 - alpha);
+    means.push_back(c.b.add(scaled(c, c.in(2 + 2 * u.tensors + i), alpha), new_mean));
+    const Value new_square = scaled(c, c.b.multiply(slope, slope), 1 - beta);
+    squares.push_back(c.b.add(scaled(c, c.in(2 + 3 * u.tensors + i), beta), new_square));
     const Value size =
         c.b.map(Function::kAdd, c.b.map(Function::kSqrt, squares.back()), c.real("epsilon", 0));
     const Value moved = c.b.subtract(x, c.b.multiply(rate, c.b.divide(means.back(), size)));
@@ -132,13 +133,14 @@ void momentum(Call& c) {
   const bool nesterov = c.text("mode", "standard") == "nesterov";
   const Type type = c.b.type(u.rate);
   const Value later = c.b.map(Function::kGreater, u.step, 0.0);
-  const Value weight = c.b.select(later, c.b.scalar(type, beta), c.b.scalar(type, 1));
+  const Value whole = c.b.scalar(type, 1);
+  const Value weight = c.b.select(later, c.b.scalar(type, beta), whole);
   std::vector<Value> tensors, speeds;
   for (size_t i = 0; i < u.tensors; ++i) {
     const Value x = c.in(2 + i);
     const Value slope = c.b.add(c.in(2 + u.tensors + i), scaled(c, x, norm));
-    const Value speed =
-        c.b.add(scaled(c, c.in(2 + 2 * u.tensors + i), alpha), c.b.multiply(slope, weight));
+    const Value more = c.b.multiply(slope, weight);
+    const Value speed = c.b.add(scaled(c, c.in(2 + 2 * u.tensors + i), alpha), more);
     speeds.push_back(speed);
     const Value way = nesterov ? c.b.add(slope, scaled(c, speed, alpha)) : speed;
     tensors.push_back(c.b.subtract(x, c.b.multiply(u.rate, way)));

@@ -57,8 +57,8 @@ void power(Call& c) {
   if (type == c.b.type(exponent)) return c.out(c.b.map(Function::kPower, base, exponent));
   const bool whole = !graph::is_real(type) && !graph::is_real(c.b.type(exponent));
   const Type common = graph::is_real(type) || whole ? type : c.b.type(exponent);
-  c.out(c.b.cast(c.b.map(Function::kPower, c.b.cast(base, common), c.b.cast(exponent, common)),
-                 type));
+  const Value wide = c.b.cast(exponent, common);
+  c.out(c.b.cast(c.b.map(Function::kPower, c.b.cast(base, common), wide), type));
 }
 
 void modulo(Call& c) {

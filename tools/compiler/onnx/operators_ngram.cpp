@@ -119,7 +119,8 @@ Value weighed(Call& c, Value counts, int64_t outputs, const Weighing& weighing) 
     factor = c.b.constant(Tensor::of_reals(Type::kF32, {1, outputs}, std::move(padded)));
   }
   if (weighing.mode == "TFIDF") return c.b.multiply(counts, factor);
-  return c.b.select(c.b.map(Function::kGreater, counts, 0.0), factor, c.b.scalar(Type::kF32, 0));
+  const Value zero = c.b.scalar(Type::kF32, 0);
+  return c.b.select(c.b.map(Function::kGreater, counts, 0.0), factor, zero);
 }
 
 void tf_idf_vectorizer(Call& c) {

@@ -65,8 +65,8 @@ void batch_normalization(Call& c) {
   if (!trains || c.outputs() < 2) return;
   const double momentum = c.real("momentum", 0.9);
   const auto running = [&](Value old, Value now) {
-    const Value sum = c.b.add(c.b.map(Function::kMultiply, old, momentum),
-                              c.b.map(Function::kMultiply, now, 1 - momentum));
+    const Value more = c.b.map(Function::kMultiply, now, 1 - momentum);
+    const Value sum = c.b.add(c.b.map(Function::kMultiply, old, momentum), more);
     return c.b.reshape(sum, {graph::elements_of(c.b.shape(old))});
   };
   c.out(running(mean, own.mean));
@@ -77,7 +77,8 @@ void instance_normalization(Call& c) {
   const Value x = c.in(0);
   const Moments own = moments_of(c, x, axes_from(c, x, 2));
   const Value inverse = inverse_deviation(c, own.variance, c.real("epsilon", 1e-5));
-  const Value y = c.b.multiply(c.b.multiply(own.centred, inverse), of_channels(c, c.in(1), x));
+  const Value scale = of_channels(c, c.in(1), x);
+  const Value y = c.b.multiply(c.b.multiply(own.centred, inverse), scale);
   c.out(c.b.add(y, of_channels(c, c.in(2), x)));
 }
 
@@ -112,7 +113,8 @@ void group_normalization(Call& c) {
     const Value spread = c.b.expand(c.b.reshape(numbers, {groups, 1}), {groups, each});
     return of_channels(c, c.b.reshape(spread, {shape[1]}), x);
   };
-  c.out(c.b.add(c.b.multiply(normal, factor(c.in(1))), factor(c.in(2))));
+  const Value bias = factor(c.in(2));
+  c.out(c.b.add(c.b.multiply(normal, factor(c.in(1))), bias));
 }
 
 void mean_variance_normalization(Call& c) {

@@ -152,7 +152,8 @@ void max_unpool(Call& c) {
   if (!c.b.allowed(inner)) return;
   const int64_t count = graph::elements_of(inner), given = graph::elements_of(shape);
   const Value empty = c.b.expand(c.b.scalar(c.b.type(x), 0), {count, 1});
-  Value y = c.b.scatter(empty, c.b.reshape(places, {given}), c.b.reshape(x, {given, 1}), {});
+  const Value rows = c.b.reshape(x, {given, 1});
+  Value y = c.b.scatter(empty, c.b.reshape(places, {given}), rows, {});
   y = c.b.reshape(y, inner);
   if (!c.has(2)) return c.out(y);
   const Shape wanted = c.known_integers(2);

@@ -33,7 +33,8 @@ void gemm(Call& c) {
     const Shape shape = c.b.shape(x);
     return c.b.reshape(x, {1, shape[0], shape[1]});
   };
-  Value product = c.b.batched_product(as_batch(a), as_batch(b), turns_a);
+  const Value right = as_batch(b);
+  Value product = c.b.batched_product(as_batch(a), right, turns_a);
   if (!c.b.ok()) return;
   const Shape shape = c.b.shape(product);
   product = c.b.reshape(product, {shape[1], shape[2]});

@@ -34,7 +34,10 @@ Value activated(Call& c, const Activation& f, Value x) {
   if (f.name == "Sigmoid") return b.map(Function::kSigmoid, x);
   if (f.name == "Relu") return high();
   if (f.name == "Softplus") return b.map(Function::kSoftplus, x);
-  if (f.name == "LeakyRelu") return b.add(high(), times(low(), f.alpha));
+  if (f.name == "LeakyRelu") {
+    const Value below = times(low(), f.alpha);
+    return b.add(high(), below);
+  }
   if (f.name == "Affine") return b.map(Function::kAdd, times(x, f.alpha), f.beta);
   if (f.name == "ScaledTanh") return times(b.map(Function::kTanh, times(x, f.beta)), f.alpha);
   if (f.name == "Softsign") {
@@ -42,14 +45,16 @@ Value activated(Call& c, const Activation& f, Value x) {
   }
   if (f.name == "Elu") {
     const Value e = b.map(Function::kSubtract, b.map(Function::kExp, low()), 1.0);
-    return b.add(high(), times(e, f.alpha));
+    const Value below = times(e, f.alpha);
+    return b.add(high(), below);
   }
   if (f.name == "HardSigmoid") {
     const Value y = b.map(Function::kAdd, times(x, f.alpha), f.beta);
     return b.map(Function::kMinimum, b.map(Function::kMaximum, y, 0.0), 1.0);
   }
   if (f.name == "ThresholdedRelu") {
-    return b.select(b.map(Function::kGreater, x, f.alpha), x, b.scalar(b.type(x), 0));
+    const Value zero = b.scalar(b.type(x), 0);
+    return b.select(b.map(Function::kGreater, x, f.alpha), x, zero);
   }
   return b.fail("the activation \"{}\"", base::escaped(f.name));
 }
@@ -230,7 +235,8 @@ class PlainNetwork : public Recurrent {
 
  private:
   Value step(const Direction& d, Value x, Value h, Value&) override {
-    return act(d, 0, b_.add(sums(x, d.w, d.wb), sums(h, d.r, d.rb)));
+    const Value from_h = sums(h, d.r, d.rb);
+    return act(d, 0, b_.add(sums(x, d.w, d.wb), from_h));
   }
 };
 
@@ -242,8 +248,10 @@ class GatedUnit : public Recurrent {
   // Gates are update, reset, hidden.
   Value step(const Direction& d, Value x, Value h, Value&) override {
     const Value from_x = sums(x, d.w, d.wb), from_h = sums(h, d.r, d.rb);
-    const Value update = act(d, 0, b_.add(gate(from_x, 0), gate(from_h, 0)));
-    const Value reset = act(d, 0, b_.add(gate(from_x, 1), gate(from_h, 1)));
+    const Value update_h = gate(from_h, 0);
+    const Value update = act(d, 0, b_.add(gate(from_x, 0), update_h));
+    const Value reset_h = gate(from_h, 1);
+    const Value reset = act(d, 0, b_.add(gate(from_x, 1), reset_h));
     Value inner = graph::kNone;
     if (c_.integer("linear_before_reset", 0) != 0) {
       inner = b_.multiply(reset, gate(from_h, 2));
@@ -252,7 +260,8 @@ class GatedUnit : public Recurrent {
     }
     const Value hidden = act(d, 1, b_.add(gate(from_x, 2), inner));
     const Value rest = b_.subtract(b_.scalar(b_.type(update), 1), update);
-    return b_.add(b_.multiply(rest, hidden), b_.multiply(update, h));
+    const Value kept = b_.multiply(update, h);
+    return b_.add(b_.multiply(rest, hidden), kept);
   }
 };
 
@@ -263,7 +272,8 @@ class LongShortTermMemory : public Recurrent {
  private:
   // Gates are input, output, forget, cell; peepholes input, output, forget.
   Value step(const Direction& d, Value x, Value h, Value& cell) override {
-    const Value all = b_.add(sums(x, d.w, d.wb), sums(h, d.r, d.rb));
+    const Value from_h = sums(h, d.r, d.rb);
+    const Value all = b_.add(sums(x, d.w, d.wb), from_h);
     const auto seen = [&](int64_t number, Value state) {
       const Value sum = gate(all, number);
       return c_.has(7) ? b_.add(sum, b_.multiply(gate(d.peephole, number), state)) : sum;
@@ -273,8 +283,10 @@ class LongShortTermMemory : public Recurrent {
                              ? b_.subtract(b_.scalar(b_.type(input), 1), input)
                              : act(d, 0, seen(2, cell));
     const Value fresh = act(d, 1, gate(all, 3));
-    cell = b_.add(b_.multiply(forget, cell), b_.multiply(input, fresh));
-    return b_.multiply(act(d, 0, seen(1, cell)), act(d, 2, cell));
+    const Value more = b_.multiply(input, fresh);
+    cell = b_.add(b_.multiply(forget, cell), more);
+    const Value shown = act(d, 2, cell);
+    return b_.multiply(act(d, 0, seen(1, cell)), shown);
   }
 };
 

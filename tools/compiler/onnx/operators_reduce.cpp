@@ -95,7 +95,8 @@ void log_sum_exp(Call& c) {
   largest = c.b.select(infinite, c.b.scalar(c.b.type(x), 0), largest);
   const Value sum =
       folded(c, Function::kAdd, c.b.map(Function::kExp, c.b.subtract(x, largest)), axes);
-  c.out(c.b.add(c.b.map(Function::kLog, sum), c.b.reshape(largest, c.b.shape(sum))));
+  const Value back = c.b.reshape(largest, c.b.shape(sum));
+  c.out(c.b.add(c.b.map(Function::kLog, sum), back));
 }
 
 // Before operator set 13 all axes from `axis` on are one.

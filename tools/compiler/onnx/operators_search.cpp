@@ -31,8 +31,8 @@ void best_index(Call& c) {
 Value ordered(Call& c, Value x, bool largest) {
   if (!c.b.ok() || !graph::is_real(c.b.type(x))) return x;
   const double infinite = std::numeric_limits<double>::infinity();
-  return c.b.select(c.b.map(Function::kIsNan, x),
-                    c.b.scalar(c.b.type(x), largest ? infinite : -infinite), x);
+  const Value first = c.b.scalar(c.b.type(x), largest ? infinite : -infinite);
+  return c.b.select(c.b.map(Function::kIsNan, x), first, x);
 }
 
 // The rank of each element is how many others come before it; the elements of the first ranks are
@@ -65,8 +65,8 @@ void top_k(Call& c) {
   const Value my_place = c.b.counting(Type::kI32, {count, count}, 0);
   const Value other_place = c.b.counting(Type::kI32, {count, count}, 1);
   const Value better = c.b.map(largest ? Function::kGreater : Function::kLess, others, mine);
-  const Value tie = c.b.map(Function::kAnd, c.b.map(Function::kEqual, others, mine),
-                            c.b.map(Function::kLess, other_place, my_place));
+  const Value in_front = c.b.map(Function::kLess, other_place, my_place);
+  const Value tie = c.b.map(Function::kAnd, c.b.map(Function::kEqual, others, mine), in_front);
   const Value before = c.b.cast(c.b.map(Function::kOr, better, tie), Type::kI32);
   const Value ranks = c.b.reshape(c.b.reduce(Function::kAdd, before, {2}, false), {rows, 1, count});
   const Value chosen = c.b.map(Function::kEqual, ranks, c.b.counting(Type::kI32, {k, 1}, 0));

@@ -167,7 +167,8 @@ void discrete_fourier_transform(Call& c) {
     after.back() = t.length - c.b.size(turned, rank - 1);
     return c.b.pad(turned, before, after, 0);
   };
-  const Value both = transformed(c, t, prepared(component(c, x, 0)), prepared(component(c, x, 1)));
+  const Value second = prepared(component(c, x, 1));
+  const Value both = transformed(c, t, prepared(component(c, x, 0)), second);
   c.out(c.b.transpose(both, back));
 }
 
@@ -192,7 +193,8 @@ void short_time_fourier_transform(Call& c) {
   const bool has_parts = shape.size() == 3;
   const Value real = has_parts ? component(c, x, 0) : x;
   const Value imaginary = has_parts ? component(c, x, 1) : graph::kNone;
-  c.out(transformed(c, t, framed(real), framed(imaginary)));
+  const Value second = framed(imaginary);
+  c.out(transformed(c, t, framed(real), second));
 }
 
 constexpr Operator kSignalOperators[] = {
