@@ -47,7 +47,9 @@ bool FieldReader::number(const json::object& object, const std::string& path, co
                          int64_t least, int64_t most, int64_t& out) {
   const json::value* value = object.if_contains(field);
   if (!value || !value->is_int64() || value->get_int64() < least || value->get_int64() > most) {
-    return refuse_field(path + field, value, format("a number from {} to {}", least, most));
+    return refuse_field(
+        path + field, value,
+        least == most ? format("{}", least) : format("a number from {} to {}", least, most));
   }
   out = value->get_int64();
   return true;

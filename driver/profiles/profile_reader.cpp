@@ -335,7 +335,10 @@ bool Reader::read(const json::object& given, Loaded& out) {
   profile.pci_device = static_cast<uint16_t>(id);
   if (!number(root, "", "revision", 0, 255, value)) return false;
   profile.revision = static_cast<uint8_t>(value);
-  if (!number(root, "", "cores", 1, generation.cores, value)) return false;
+  // The cores of a logical core of these generations lie in two halves of the chip (its core map),
+  // so there is no half of a chip.
+  const unsigned fewest = generation.number < 3 ? 1 : generation.cores;
+  if (!number(root, "", "cores", fewest, generation.cores, value)) return false;
   profile.cores = static_cast<unsigned>(value);
   if (!adapters(root.at("adapters"), out.adapters)) return false;
   profile.efa = static_cast<unsigned>(adapters_);

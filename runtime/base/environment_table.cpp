@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "driver/base/nearest_name.h"
 #include "runtime/base/error.h"
-#include "runtime/base/nearest_name.h"
 
 namespace neuron::runtime {
 namespace {
@@ -89,6 +89,36 @@ constexpr EnvironmentVariable kTable[] = {
      "whoever reaches it",
      kCollectives},
     {"NEURON_CCOM_LIBRARY", "a file", "libccom.so.1, if it is not beside libnrt.so.1",
+     kCollectives},
+    {"CCOM_SECRET", "a text (derived from the root's address)",
+     "what all ranks of a job share; without it strangers who reach the root may join",
+     kCollectives},
+    {"CCOM_REQUIRE_SECRET", "0, 1 (0)",
+     "refuse a job without a secret, unless its root is a loopback address", kCollectives},
+    {"CCOM_TIMEOUT_MS", "milliseconds (60000)",
+     "the time for joining, and for an operation without progress", kCollectives},
+    {"CCOM_HEARTBEAT_MS", "milliseconds; 0: never (900)",
+     "the silence after which a neighbour on another host is dead", kCollectives},
+    {"CCOM_MEMORY", "bytes; K, M, G or T may follow (1G)", "address space of ccom_mem_alloc()",
+     kCollectives},
+    {"CCOM_SHARED_MEMORY", "0, 1 (1)", "0: every rank acts as if on a host of its own",
+     kCollectives},
+    {"CCOM_ORDER", "rank, fast (rank)",
+     "rank: the same bits for every algorithm in shared memory; fast: the order of the algorithm",
+     kCollectives},
+    {"CCOM_PROVIDERS", "names of libfabric", "its providers, in order of preference", kCollectives},
+    {"CCOM_TOPOLOGY", "a profile, or a file", "what joins the ranks; unset: one node per host",
+     kCollectives},
+    {"CCOM_ALGORITHM", "NAME, or OPERATION=NAME;...",
+     "the algorithm of operations; unset: the quickest", kCollectives},
+    {"CCOM_GROUPING", "a number of ranks",
+     "so many ranks, behind one another, are a group of hierarchical algorithms on devices",
+     kCollectives},
+    {"CCOM_CALIBRATION", "a file", "measured prices, which nccom-test --calibrate writes",
+     kCollectives},
+    {"CCOM_DUMP_PATH", "a file, or a folder", "the dump after a failure of a communicator",
+     kCollectives},
+    {"CCOM_ROUGH_SEED", "a number", "the seed of the provider rough+tcp, which is for tests",
      kCollectives},
     {"NEURON_OPEN_PROFILE_FILES", "a count; 0: all (0)",
      "how many profiles of a core nrt_profile_continuous_save() leaves in a folder; the oldest go",
@@ -210,7 +240,7 @@ const EnvironmentVariable* find_variable(std::string_view name) {
 }
 
 std::vector<std::string> unknown_variables(const char* const* environment) {
-  constexpr std::string_view kOurs[] = {"NEURON_RT_", "NEURON_OPEN_", "NEURON_EMULATOR_"};
+  constexpr std::string_view kOurs[] = {"NEURON_RT_", "NEURON_OPEN_", "NEURON_EMULATOR_", "CCOM_"};
   std::vector<std::string_view> names;
   for (const EnvironmentVariable& variable : kTable) names.push_back(variable.name);
   std::vector<std::string> sentences;
@@ -220,7 +250,7 @@ std::vector<std::string> unknown_variables(const char* const* environment) {
     const bool ours = std::any_of(std::begin(kOurs), std::end(kOurs),
                                   [&](std::string_view begin) { return name.starts_with(begin); });
     if (!ours || find_variable(name) != nullptr) continue;
-    const std::string_view nearest = nearest_name(name, names);
+    const std::string_view nearest = base::nearest_name(name, names);
     sentences.push_back(format("no part of this runtime reads the environment variable {}{}",
                                escaped(name),
                                nearest.empty() ? "; neuron-environment(7) lists those that it reads"
@@ -234,8 +264,9 @@ std::string environment_page(std::string_view version) {
       ".TH NEURON\\-ENVIRONMENT 7 \"\" \"neuron\\-open\\-runtime {}\" \"\"\n.SH NAME\n"
       "neuron\\-environment \\- environment variables of the Neuron runtime\n.SH DESCRIPTION\n"
       "nrt_init() reads these variables of a program that uses libnrt.so.1. A variable that begins "
-      "with NEURON_RT_, NEURON_OPEN_ or NEURON_EMULATOR_ and is not among them gives a warning in "
-      "the log, once in a process, with the nearest name; NEURON_RT_LOG_LEVEL=ERROR silences it.\n",
+      "with NEURON_RT_, NEURON_OPEN_, NEURON_EMULATOR_ or CCOM_ and is not among them gives a "
+      "warning in the log, once in a process, with the nearest name; NEURON_RT_LOG_LEVEL=ERROR "
+      "silences it.\n",
       roff(version));
   std::string_view group;
   for (const EnvironmentVariable& variable : kTable) {

@@ -3,8 +3,8 @@
 
 #include <sstream>
 
+#include "driver/base/nearest_name.h"
 #include "runtime/base/environment.h"
-#include "runtime/base/nearest_name.h"
 
 namespace neuron::runtime {
 namespace {
@@ -48,7 +48,7 @@ void read_types(SystemTraceSettings& trace, std::vector<std::string>& notices) {
 
 Error unknown_event_type(std::string_view name) {
   const std::vector<std::string_view> names = event_names();
-  if (const std::string_view nearest = nearest_name(name, names); !nearest.empty()) {
+  if (const std::string_view nearest = base::nearest_name(name, names); !nearest.empty()) {
     return fail(NRT_INVALID, "there is no event type '{}'; is '{}' meant?", name, nearest);
   }
   std::string all;

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/nearest_name.h"
+#include "driver/base/nearest_name.h"
 #include "tools/common/option_table.h"
 #include "tools/common/output.h"
 #include "tools/common/terminal.h"
@@ -48,7 +48,7 @@ void warn_of_variables(const CLI::App& app) {
     if (!name.starts_with(prefix) || std::find(known.begin(), known.end(), name) != known.end()) {
       continue;
     }
-    const std::string_view nearest = runtime::nearest_name(name, known);
+    const std::string_view nearest = base::nearest_name(name, known);
     std::fprintf(stderr, "%s: no option has the variable %s%s\n", program.c_str(),
                  printable(name).c_str(),
                  nearest.empty() ? "" : ("; is " + std::string(nearest) + " meant?").c_str());

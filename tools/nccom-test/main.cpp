@@ -17,6 +17,7 @@
 #include "tools/common/command_line.h"
 #include "tools/common/format.h"
 #include "tools/common/output.h"
+#include "tools/execution/quiet_runtime.h"
 #include "tools/nccom-test/input/operation.h"
 #include "tools/nccom-test/input/options.h"
 #include "tools/nccom-test/output/failure_log.h"
@@ -372,6 +373,8 @@ int run(int argc, char** argv) {
     std::fputs(usage.text.c_str(), stderr);
     return usage.status;
   }
+  // The sentence of a failure that is printed already contains what libnrt would log.
+  execution::quiet_runtime("nccom-test");
   const auto job = make_job(*options);
   if (!job) return complain(job.error(), tools::kWrongUsage);
   if (options->dry_run) {

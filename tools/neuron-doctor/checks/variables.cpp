@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "driver/base/nearest_name.h"
 #include "runtime/base/environment_table.h"
 
 namespace neuron::doctor {
@@ -11,20 +12,6 @@ namespace {
 
 // What libnrt does not read; its own variables are those of runtime/base/environment_table.h.
 constexpr std::string_view kNames[] = {
-    "CCOM_ALGORITHM",
-    "CCOM_CALIBRATION",
-    "CCOM_DUMP_PATH",
-    "CCOM_GROUPING",
-    "CCOM_HEARTBEAT_MS",
-    "CCOM_MEMORY",
-    "CCOM_ORDER",
-    "CCOM_PROVIDERS",
-    "CCOM_REQUIRE_SECRET",
-    "CCOM_ROUGH_SEED",
-    "CCOM_SECRET",
-    "CCOM_SHARED_MEMORY",
-    "CCOM_TIMEOUT_MS",
-    "CCOM_TOPOLOGY",
     "NEURON_CC_FLAGS",
     "NEURON_COMPILE_CACHE_URL",
     "NEURON_FRAMEWORK_DEBUG",
@@ -79,22 +66,6 @@ constexpr std::string_view kNames[] = {
 constexpr std::string_view kFamilies[] = {"NEURON_FRAMEWORK_", "NEURON_PJRT_", "NEURON_CC_",
                                           "NEURON_COMPILE_"};
 
-// The edit distance: letters to change, insert or delete.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
 
 bool is_ours(std::string_view name) {
@@ -110,18 +81,11 @@ bool is_known_variable(std::string_view name) {
 }
 
 std::string similar_variable(std::string_view name) {
-  constexpr size_t kMost = 3;
-  size_t least = kMost + 1;
-  std::string_view found;
-  const auto judge = [&](std::string_view known) {
-    const size_t now = distance(name, known);
-    if (now >= least) return;
-    least = now;
-    found = known;
-  };
-  for (const std::string_view known : kNames) judge(known);
-  for (const runtime::EnvironmentVariable& known : runtime::environment_table()) judge(known.name);
-  return std::string(found);
+  std::vector<std::string_view> names(std::begin(kNames), std::end(kNames));
+  for (const runtime::EnvironmentVariable& known : runtime::environment_table()) {
+    names.push_back(known.name);
+  }
+  return std::string(base::nearest_name(name, names));
 }
 
 }  // namespace neuron::doctor

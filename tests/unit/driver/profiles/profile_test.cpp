@@ -212,6 +212,13 @@ TEST(Profiles, AFileOfTheUserIsReadByItsPath) {
   EXPECT_THAT(error, HasSubstr("trn2.48xlarge"));
 }
 
+TEST(Profiles, ChipsOfGenerationThreeAndFourHaveAllEightCores) {
+  for (const char* one : {"trn2.3xlarge", "trn3pd98.3xlarge"}) {
+    EXPECT_THAT(refusal(changed(one, "\"cores\": 8", "\"cores\": 4")),
+                HasSubstr("field \"cores\" is 4, expected 8"));
+  }
+}
+
 TEST(Profiles, EachFieldThatIsWrongHasItsSentence) {
   const char* const one = "trn1.2xlarge";
   const auto says = [&](const char* from, const char* to, const char* sentence) {

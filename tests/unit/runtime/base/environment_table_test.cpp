@@ -16,13 +16,19 @@ namespace {
 using testing::HasSubstr;
 
 TEST(EnvironmentTable, NamesTheNearestVariableOfOneThatNobodyReads) {
-  const char* environment[] = {"NEURON_RT_VISIBLE_CORE=0",       "HOME=/",
-                               "NEURON_RT_NUM_CORES=1",          "NEURON_RT_LOG_LEVEL_NRT=INFO",
-                               "NEURON_RT_WHATEVER_THIS_IS=yes", nullptr};
+  const char* environment[] = {"NEURON_RT_VISIBLE_CORE=0",
+                               "HOME=/",
+                               "NEURON_RT_NUM_CORES=1",
+                               "NEURON_RT_LOG_LEVEL_NRT=INFO",
+                               "NEURON_RT_WHATEVER_THIS_IS=yes",
+                               "CCOM_TIMEUT_MS=5",
+                               "CCOM_ORDER=fast",
+                               nullptr};
   const auto sentences = unknown_variables(environment);
-  ASSERT_EQ(sentences.size(), 2u);
+  ASSERT_EQ(sentences.size(), 3u);
   EXPECT_THAT(sentences[0], HasSubstr("is NEURON_RT_VISIBLE_CORES meant?"));
   EXPECT_THAT(sentences[1], HasSubstr("neuron-environment(7)"));
+  EXPECT_THAT(sentences[2], HasSubstr("is CCOM_TIMEOUT_MS meant?"));
   EXPECT_TRUE(unknown_variables(nullptr).empty());
 }
 
@@ -56,18 +62,23 @@ TEST(EnvironmentTable, SaysWhyAVariableHasNoEffect) {
 
 TEST(EnvironmentTable, HasEveryVariableThatTheSourcesOfTheRuntimeRead) {
   std::set<std::string> read;
-  const std::regex name("\"(NEURON_(RT|OPEN|EMULATOR)[A-Z_]*|NEURON_[A-Z_]+)\"");
-  for (const char* folder : {"runtime", "driver/emulator", "driver/ndl"}) {
+  // libccom's statuses begin with CCOM_, too: its variables are what stands in a call.
+  const std::regex name(
+      "\"(NEURON_[A-Z_]+)\"|(?:getenv|number_of|text_of)\\([^\"();]*\"(CCOM_[A-Z_]+)\"");
+  for (const char* folder : {"runtime", "driver/emulator", "driver/ndl", "ccom"}) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source(folder))) {
       const std::string file = entry.path().string();
       if (!file.ends_with(".cpp") || file.ends_with("environment_table.cpp")) continue;
       const std::string text = test::read_file(file);
       for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it) {
-        read.insert((*it)[1]);
+        read.insert((*it)[(*it)[1].matched ? 1 : 2]);
       }
     }
   }
   EXPECT_GT(read.size(), 25u);
+  EXPECT_TRUE(read.contains("CCOM_TIMEOUT_MS"));
+  EXPECT_TRUE(read.contains("CCOM_SECRET"));
+  EXPECT_TRUE(read.contains("CCOM_ROUGH_SEED"));
   for (const std::string& variable : read) {
     const EnvironmentVariable* row = find_variable(variable);
     ASSERT_NE(row, nullptr) << variable << " is read, and the table does not have it";

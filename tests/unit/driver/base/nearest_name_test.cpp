@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/base/nearest_name.h"
+#include "driver/base/nearest_name.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <string>
 
-namespace neuron::runtime {
+namespace neuron::base {
 namespace {
 
 std::string meant(std::string_view name) {
@@ -45,4 +45,4 @@ TEST(NearestName, IsWithinSixLetters) {
 }
 
 }  // namespace
-}  // namespace neuron::runtime
+}  // namespace neuron::base

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/base/nearest_name.h"
+#include "driver/base/nearest_name.h"
 
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
-namespace neuron::runtime {
+namespace neuron::base {
 namespace {
 
 // How many letters have to be changed, added or taken away.
@@ -39,4 +39,4 @@ std::string_view nearest_name(std::string_view name, std::span<const std::string
   return nearest;
 }
 
-}  // namespace neuron::runtime
+}  // namespace neuron::base
