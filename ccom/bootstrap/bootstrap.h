@@ -44,6 +44,8 @@ struct JoinOptions {
   uint32_t size = 1;
   std::string root;    // ADDRESS:PORT or [ADDRESS]:PORT
   std::string secret;  // empty: derived from the root's address
+  // The plug-in that encrypts the connections (secure_channel.h); empty: they are not encrypted.
+  std::string channel;
   base::Deadline deadline{base::Moment{}};
   bool shared_memory = true;
   uint64_t capabilities = 0;  // bits of this rank; the job agrees on those that all have

@@ -98,7 +98,10 @@ void prove(Loop& loop, LinkPointer link, const Bytes& key, std::chrono::millisec
       },
       [&loop, timer, where, done](const std::string& why) {
         loop.cancel(timer);
-        const Error error = fail(CCOM_SYSTEM, "{} ended the handshake: {}", where, why);
+        const Error error =
+            fail(CCOM_SYSTEM,
+                 "{} ended the handshake: {}; ranks with CCOM_TLS and ranks without it do not meet",
+                 where, why);
         done(&error);
       });
   link->send(MessageType::kHello, encode(Hello{kProtocolVersion, *mine}));

@@ -66,7 +66,9 @@ void ask_for_short_slices() {
 
 class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
  public:
-  explicit TcpLink(tcp::socket socket) : socket_(std::move(socket)) {
+  // `session`: null for a connection that is not encrypted.
+  TcpLink(tcp::socket socket, std::unique_ptr<SecureSession> session)
+      : socket_(std::move(socket)), session_(std::move(session)) {
     Code ignored;
     socket_.set_option(tcp::no_delay(true), ignored);
     local_ = address_of_endpoint(socket_.local_endpoint(ignored));
@@ -76,9 +78,17 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
   void listen(Received received, Closed closed) override {
     received_ = std::move(received);
     closed_ = std::move(closed);
-    if (!reading_) {
-      reading_ = true;
+    if (reading_) {
+      return;
+    }
+    reading_ = true;
+    if (session_ == nullptr) {
       read_header();
+    } else if (session_->begin()) {
+      send_encrypted();
+      read_encrypted();
+    } else {
+      fail(session_->reason());
     }
   }
 
@@ -89,14 +99,12 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
     auto frame = std::make_shared<Bytes>(FrameHeader::kBytes + body.size());
     encode(FrameHeader{static_cast<uint32_t>(body.size()), type}, frame->data());
     std::copy(body.begin(), body.end(), frame->begin() + FrameHeader::kBytes);
-    queued_ += frame->size();
-    if (queued_ > kMostQueued) {
-      fail("it does not take what is sent to it");
-      return;
-    }
-    queue_.push_back(std::move(frame));
-    if (queue_.size() == 1) {
-      write();
+    if (session_ == nullptr) {
+      enqueue(std::move(frame));
+    } else if (session_->send(*frame)) {
+      send_encrypted();
+    } else {
+      fail(session_->reason());
     }
   }
 
@@ -106,16 +114,107 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
     received_ = nullptr;
     closed_ = nullptr;
     closing_ = true;
-    if (!flush || queue_.empty()) {
+    if (!flush || idle()) {
       end();
     }
   }
 
   Address local() const override { return local_; }
   Address remote() const override { return remote_; }
-  bool idle() const override { return queue_.empty(); }
+  bool idle() const override {
+    return queue_.empty() && (session_ == nullptr || !session_->has_waiting());
+  }
 
  private:
+  void enqueue(std::shared_ptr<Bytes> bytes) {
+    queued_ += bytes->size();
+    if (queued_ > kMostQueued) {
+      fail("it does not take what is sent to it");
+      return;
+    }
+    queue_.push_back(std::move(bytes));
+    if (queue_.size() == 1) {
+      write();
+    }
+  }
+
+  void send_encrypted() {
+    Bytes bytes = session_->give_to_socket();
+    if (!bytes.empty()) {
+      enqueue(std::make_shared<Bytes>(std::move(bytes)));
+    }
+  }
+
+  void read_encrypted() {
+    if (chunk_.empty()) {
+      chunk_.resize(kChunk);
+    }
+    socket_.async_read_some(asio::buffer(chunk_), [self = shared_from_this()](const Code& error,
+                                                                              size_t count) {
+      if (self->over_) {
+        return;
+      }
+      if (error) {
+        self->fail(self->session_->ready() ? self->reason(error)
+                                           : self->reason(error) +
+                                                 " before both sides had proven the key of the "
+                                                 "encryption; all ranks need the same CCOM_TLS and "
+                                                 "the same secret");
+      } else if (!self->session_->take_from_socket(std::span(self->chunk_.data(), count))) {
+        // The other side is told why as well, as far as the protocol does that.
+        self->send_encrypted();
+        self->fail(self->session_->reason() +
+                   " (all ranks need the same CCOM_TLS and the same secret)");
+      } else if (self->send_encrypted(); self->take_frames() && !self->over_) {
+        self->read_encrypted();
+      }
+    });
+  }
+
+  // All frames of which every byte has come. False: the link has failed.
+  bool take_frames() {
+    while (!over_) {
+      const bool in_header = got_ < header_.size();
+      std::byte* to = in_header ? header_.data() + got_ : body_.data() + (got_ - header_.size());
+      const size_t most = in_header ? header_.size() - got_ : body_.size() + header_.size() - got_;
+      size_t count = 0;
+      if (!session_->receive(to, most, count)) {
+        fail(session_->reason());
+        return false;
+      }
+      got_ += count;
+      FrameHeader header;
+      if (got_ == header_.size() && in_header) {
+        if (!decode(header_, header) || header.length > limit_) {
+          fail("it sent no frame of this protocol");
+          return false;
+        }
+        body_.resize(header.length);
+      }
+      if (got_ < header_.size() || got_ < header_.size() + body_.size()) {
+        if (count == 0) {
+          return true;
+        }
+        continue;
+      }
+      got_ = 0;
+      static_cast<void>(decode(header_, header));  // it is one
+      deliver(header.type);
+      if (over_ && session_ != nullptr) {
+        return false;
+      }
+    }
+    return false;
+  }
+
+  void deliver(MessageType type) {
+    if (received_) {
+      // A copy, because the callee may replace or drop the receiver.
+      const Received received = received_;
+      received(type, std::exchange(body_, {}));
+    }
+  }
+
   void read_header() {
     asio::async_read(socket_, asio::buffer(header_),
                      [self = shared_from_this()](const Code& error, size_t) {
@@ -130,7 +229,11 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
   void read_body() {
     FrameHeader header;
     if (!decode(header_, header) || header.length > limit_) {
-      fail("it sent no frame of this protocol");
+      constexpr auto kTlsHandshake = std::byte{0x16};
+      fail(header_[0] == kTlsHandshake
+               ? "it sent no frame of this protocol, but the beginning of TLS; all ranks need the "
+                 "same CCOM_TLS"
+               : "it sent no frame of this protocol");
       return;
     }
     body_.resize(header.length);
@@ -140,11 +243,7 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
                          self->fail(self->reason(error));
                          return;
                        }
-                       if (self->received_) {
-                         // A copy, because the callee may replace or drop the receiver.
-                         const Received received = self->received_;
-                         received(type, std::exchange(self->body_, {}));
-                       }
+                       self->deliver(type);
                        if (!self->over_) {
                          self->read_header();
                        }
@@ -162,7 +261,7 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
                         self->queue_.pop_front();
                         if (!self->queue_.empty()) {
                           self->write();
-                        } else if (self->closing_) {
+                        } else if (self->closing_ && self->idle()) {
                           self->end();
                         }
                       });
@@ -192,7 +291,12 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
     }
   }
 
+  static constexpr size_t kChunk = 16384;
+
   tcp::socket socket_;
+  const std::unique_ptr<SecureSession> session_;
+  Bytes chunk_;     // encrypted, as it came
+  size_t got_ = 0;  // bytes of the frame that comes, if they are encrypted
   Address local_, remote_;
   Received received_;
   Closed closed_;
@@ -215,7 +319,8 @@ struct Listener {
 
 class AsioLoop : public Loop {
  public:
-  AsioLoop() : guard_(asio::make_work_guard(context_)) {}
+  explicit AsioLoop(std::unique_ptr<SecureChannel> channel)
+      : channel_(std::move(channel)), guard_(asio::make_work_guard(context_)) {}
   ~AsioLoop() override {
     stop();
     // Links and their callbacks may own one another, so they are cut here.
@@ -314,7 +419,7 @@ class AsioLoop : public Loop {
                           [this, socket, timer, text, connected](const Code& error) {
                             const bool late = timers_.erase(timer) == 0;
                             if (!error && !late) {
-                              connected(make_link(std::move(*socket)), "", false);
+                              connected(make_link(std::move(*socket), false), "", false);
                               return;
                             }
                             connected(nullptr,
@@ -341,8 +446,9 @@ class AsioLoop : public Loop {
   }
 
  private:
-  LinkPointer make_link(tcp::socket socket) {
-    auto link = std::make_shared<TcpLink>(std::move(socket));
+  LinkPointer make_link(tcp::socket socket, bool accepted) {
+    auto link = std::make_shared<TcpLink>(
+        std::move(socket), channel_ != nullptr ? channel_->session(accepted) : nullptr);
     if (links_.size() >= 2 * live_ + 64) {
       std::erase_if(links_, [](const std::weak_ptr<TcpLink>& weak) { return weak.expired(); });
       live_ = links_.size();
@@ -370,11 +476,12 @@ class AsioLoop : public Loop {
         });
         return;
       }
-      entry->accepted(make_link(std::move(socket)));
+      entry->accepted(make_link(std::move(socket), true));
       accept_next(entry);
     });
   }
 
+  const std::unique_ptr<SecureChannel> channel_;  // outlives the links; null: none
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> guard_;
   std::map<uint64_t, asio::steady_timer> timers_;
@@ -387,9 +494,9 @@ class AsioLoop : public Loop {
 
 }  // namespace
 
-Result<std::unique_ptr<Loop>> Loop::make() {
+Result<std::unique_ptr<Loop>> Loop::make(std::unique_ptr<SecureChannel> channel) {
   try {
-    auto loop = std::make_unique<AsioLoop>();
+    auto loop = std::make_unique<AsioLoop>(std::move(channel));
     NEURON_CHECK(loop->start());
     return std::unique_ptr<Loop>(std::move(loop));
   } catch (const boost::system::system_error& error) {

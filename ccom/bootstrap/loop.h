@@ -16,6 +16,7 @@
 
 #include "ccom/bootstrap/address.h"
 #include "ccom/bootstrap/message.h"
+#include "ccom/bootstrap/secure_channel.h"
 
 namespace neuron::ccom {
 
@@ -43,7 +44,8 @@ class Loop {
   using Task = std::function<void()>;
   using Milliseconds = std::chrono::milliseconds;
 
-  static Result<std::unique_ptr<Loop>> make();
+  // With a channel all connections are encrypted by it.
+  static Result<std::unique_ptr<Loop>> make(std::unique_ptr<SecureChannel> channel);
   virtual ~Loop() = default;  // stops
 
   virtual void post(Task task) = 0;

@@ -20,6 +20,18 @@ constexpr milliseconds kWordTime{100};
 // If the deadline leaves a handshake less than this, its timeout says nothing about the other side.
 constexpr milliseconds kTelling{1000};
 
+Result<std::unique_ptr<Loop>> make_loop(const JoinOptions& options, const std::string& secret) {
+  std::unique_ptr<SecureChannel> channel;
+  if (!options.channel.empty()) {
+    // Not the key of the proofs: what gives one of them away does not give away the other.
+    const Digest key =
+        base::hmac_sha256(bytes_of(secret), bytes_of("libccom channel " + options.context));
+    NEURON_TRY(opened, SecureChannel::open(options.channel, std::as_bytes(std::span(key))));
+    channel = std::move(opened);
+  }
+  return Loop::make(std::move(channel));
+}
+
 }  // namespace
 
 Result<void> NetworkJoin::start(int listener) {
@@ -52,7 +64,7 @@ Result<void> NetworkJoin::start(int listener) {
       base::hmac_sha256(bytes_of(secret), bytes_of("libccom bootstrap " + job_.options.context));
   const auto bytes = std::as_bytes(std::span(key));
   job_.key.assign(bytes.begin(), bytes.end());
-  auto loop = Loop::make();
+  auto loop = make_loop(job_.options, secret);
   if (!loop) {
     if (*opened >= 0) {
       ::close(*opened);

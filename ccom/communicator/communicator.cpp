@@ -58,11 +58,18 @@ Result<std::unique_ptr<Communicator>> Communicator::join(Rank rank, uint32_t siz
           settings.root);
     }
   }
+  if (!settings.channel.empty() && settings.secret.empty()) {
+    return fail(CCOM_INVALID,
+                "CCOM_TLS={} needs a key that strangers do not know; give all ranks the same "
+                "CCOM_SECRET",
+                settings.channel);
+  }
   JoinOptions options;
   options.rank = rank;
   options.size = size;
   options.root = settings.root;
   options.secret = settings.secret;
+  options.channel = settings.channel;
   options.deadline = base::Deadline::after(settings.timeout);
   options.shared_memory = settings.shared_memory;
   options.device = settings.device;

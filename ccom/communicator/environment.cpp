@@ -69,6 +69,16 @@ Result<Settings> read_settings(const ccom_options_t* options) {
   Settings settings;
   settings.root = text_of(given.root, "NEURON_RT_ROOT_COMM_ID");
   settings.secret = text_of(given.secret, "CCOM_SECRET");
+  settings.channel = text_of(nullptr, "CCOM_TLS");
+  if (settings.channel == "0") {
+    settings.channel.clear();
+  }
+  if (!settings.channel.empty() && settings.channel != "1" &&
+      settings.channel.find('/') == std::string::npos) {
+    return fail(CCOM_INVALID,
+                "CCOM_TLS={} is not known: 0, 1, or the path of a plug-in, with a slash",
+                settings.channel);
+  }
   settings.providers = text_of(given.providers, "CCOM_PROVIDERS");
   settings.topology = text_of(given.topology, "CCOM_TOPOLOGY");
   settings.dump_path = text_of(nullptr, "CCOM_DUMP_PATH");

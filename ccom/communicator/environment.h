@@ -19,6 +19,7 @@ namespace neuron::ccom {
 struct Settings {
   std::string root;
   std::string secret;
+  std::string channel;  // what encrypts the bootstrap; empty: nothing
   std::string providers;
   std::string topology;  // empty: plain processes
   std::string dump_path;
