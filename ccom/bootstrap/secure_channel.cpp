@@ -2,7 +2,6 @@
 #include "ccom/bootstrap/secure_channel.h"
 
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstring>
@@ -11,21 +10,18 @@
 namespace neuron::ccom {
 namespace {
 
-constexpr char kPlugin[] = "libccom-tls.so.1";
+constexpr char kPlugin[] = "neuron/ccom-tls.so";
 
 const uint8_t* octets(const std::byte* bytes) { return reinterpret_cast<const uint8_t*>(bytes); }
 uint8_t* octets(std::byte* bytes) { return reinterpret_cast<uint8_t*>(bytes); }
 
-// Beside this library if it is there; else the loader looks for the name.
+// In the folder `neuron` beside this library.
 std::string default_plugin() {
   static const char here = 0;
   Dl_info library{};
   if (dladdr(&here, &library) == 0 || library.dli_fname == nullptr) return kPlugin;
   const std::string name = library.dli_fname;
-  const size_t slash = name.rfind('/');
-  if (slash == std::string::npos) return kPlugin;
-  const std::string beside = name.substr(0, slash + 1) + kPlugin;
-  return access(beside.c_str(), R_OK) == 0 ? beside : kPlugin;
+  return name.substr(0, name.rfind('/') + 1) + kPlugin;
 }
 
 }  // namespace
@@ -87,8 +83,8 @@ Result<std::unique_ptr<SecureChannel>> SecureChannel::open(const std::string& pl
   if (library == nullptr) {
     return ccom::fail(
         CCOM_UNSUPPORTED,
-        "CCOM_TLS={}: the library that encrypts cannot be loaded: {}; install {} beside "
-        "libccom.so.1, or take CCOM_TLS away on all ranks",
+        "CCOM_TLS={}: the plug-in that encrypts cannot be loaded: {}; install {} beside "
+        "libccom.so.1, name another one by its path, or take CCOM_TLS away on all ranks",
         plugin, dlerror(), kPlugin);
   }
   const auto* methods = static_cast<const ccom_channel_t*>(dlsym(library, "ccom_channel_v1"));

@@ -55,7 +55,7 @@ class SecureSession {
 
 class SecureChannel {
  public:
-  // `plugin`: "1" for libccom-tls.so.1 beside this library or where the loader looks, else a file.
+  // `plugin`: "1" for neuron/ccom-tls.so beside this library, else a file.
   static Result<std::unique_ptr<SecureChannel>> open(const std::string& plugin,
                                                      std::span<const std::byte> key);
   ~SecureChannel() { methods_.free_context(context_); }

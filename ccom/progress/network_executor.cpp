@@ -312,22 +312,36 @@ Result<std::unique_ptr<NetworkPort>> open_network_port(const ExecutorContext& co
   NEURON_TRY(provider, agree(offers, members));
 
   auto endpoint = open_provider(provider, address);
+  const auto key = new_port_key();
+  Result<void> usable;
   Bytes own;
-  if (endpoint) {
-    own = (*endpoint)->address();
+  if (!endpoint) {
+    usable = endpoint.error();
+  } else if (!key) {
+    usable = key.error();
+  } else {
+    own.assign(key->begin(), key->end());
+    const auto at = (*endpoint)->address();
+    own.insert(own.end(), at.begin(), at.end());
   }
   NEURON_TRY(opened,
              exchange(bootstrap,
-                      endpoint ? pack(true, std::string(reinterpret_cast<const char*>(own.data()),
-                                                        own.size()))
-                               : pack(false, endpoint.error().sentence),
+                      usable ? pack(true, std::string(reinterpret_cast<const char*>(own.data()),
+                                                      own.size()))
+                             : pack(false, usable.error().sentence),
                       context.deadline, "open the network"));
   std::vector<std::vector<std::byte>> addresses;
-  for (const Offer& offer : opened) {
-    const auto* begin = reinterpret_cast<const std::byte*>(offer.text.data());
-    addresses.emplace_back(begin, begin + offer.text.size());
+  std::vector<PortKey> keys(opened.size());
+  for (Rank rank = 0; rank < opened.size(); ++rank) {
+    const auto all = bytes_of(opened[rank].text);
+    if (all.size() < sizeof(PortKey)) {
+      return fail(CCOM_MISMATCH, "{} tells {} bytes of its network port, expected a key of {}",
+                  rank_text(rank, members), all.size(), sizeof(PortKey));
+    }
+    std::copy_n(all.begin(), keys[rank].size(), keys[rank].begin());
+    addresses.emplace_back(all.begin() + sizeof(PortKey), all.end());
   }
-  return NetworkPort::open(context.rank, std::move(*endpoint), addresses);
+  return NetworkPort::open(context.rank, std::move(*endpoint), addresses, keys);
 }
 
 Result<std::unique_ptr<Executor>> make_network_executor(const ExecutorContext& context) {

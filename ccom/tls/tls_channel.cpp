@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libccom-tls.so.1: TLS 1.3 by OpenSSL. Both sides prove that they have the job's key (a pre-shared
+// The plug-in ccom-tls.so: TLS 1.3 by OpenSSL. Both sides prove that they have the job's key (a pre-shared
 // key), so there are no certificates; each connection has its own Diffie-Hellman exchange, so what
 // was recorded stays secret if the key becomes known later.
 #include <ccom/ccom_channel.h>

@@ -137,8 +137,9 @@ Outcome FabricConnection::send(const MessageId& id, const std::byte* source, uin
       number >= lane->out_granted + NetworkPort::kInitialWindow) {
     return Outcome::kNotYet;
   }
-  const uint32_t word = signature == port_.expected(id.stream) ? port_.expected_hash(id.stream)
-                                                               : signature_hash(signature);
+  const uint32_t word =
+      shown_.mask ^ (signature == port_.expected(id.stream) ? port_.expected_hash(id.stream)
+                                                            : signature_hash(signature));
   int error = 0;
   const bool eager = bytes <= NetworkPort::kEagerBytes;
   if (eager) {
@@ -254,7 +255,7 @@ void FabricConnection::accept_eager(const FabricTag& tag, uint32_t word,
   }
   incoming->arrived = true;
   incoming->got = data.size();
-  incoming->word = word;
+  incoming->word = word ^ expected_.mask;
 }
 
 void FabricConnection::received(FabricLane& lane, uint64_t number,
@@ -273,7 +274,7 @@ void FabricConnection::received(FabricLane& lane, uint64_t number,
   incoming->truncated = completion.error != 0;
   incoming->arrived = true;
   incoming->got = completion.bytes;
-  incoming->word = completion.word;
+  incoming->word = completion.word ^ expected_.mask;
   accept_grants(FabricTag::decode(completion.tag));
 }
 

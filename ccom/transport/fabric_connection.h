@@ -53,7 +53,9 @@ struct FabricLane {
 
 class FabricConnection final : public Connection {
  public:
-  FabricConnection(NetworkPort& port, Rank peer) : port_(port), peer_(peer) {}
+  // `expected`: what messages of the peer show; `shown`: what those to it do.
+  FabricConnection(NetworkPort& port, Rank peer, const PortPass& expected, const PortPass& shown)
+      : port_(port), peer_(peer), expected_(expected), shown_(shown) {}
 
   Rank peer() const override { return peer_; }
   Outcome grant(const MessageId& id, std::byte* place, uint64_t bytes) override;
@@ -66,6 +68,9 @@ class FabricConnection final : public Connection {
   bool by_reference() const override { return false; }
   const Error& failure() const override { return failure_; }
   const char* description() const override;
+
+  const PortPass& expected() const { return expected_; }
+  const PortPass& shown() const { return shown_; }
 
   // Called by NetworkPort: a message of the pool, or one that went straight to its place, has
   // arrived.
@@ -87,6 +92,7 @@ class FabricConnection final : public Connection {
 
   NetworkPort& port_;
   Rank peer_;
+  const PortPass expected_, shown_;
   bool failed_ = false;
   Error failure_;
   mutable std::string description_;

@@ -35,17 +35,23 @@ uint32_t signature_hash(const Signature& signature) {
 
 Result<std::unique_ptr<NetworkPort>> NetworkPort::open(
     Rank rank, std::unique_ptr<FabricEndpoint> endpoint,
-    const std::vector<std::vector<std::byte>>& addresses) {
+    const std::vector<std::vector<std::byte>>& addresses, const std::vector<PortKey>& keys) {
+  if (keys.size() != addresses.size()) {
+    return fail(CCOM_INVALID, "{} addresses and {} keys, expected one of each for each rank",
+                addresses.size(), keys.size());
+  }
   NEURON_CHECK(endpoint->introduce(addresses));
-  std::unique_ptr<NetworkPort> port(new NetworkPort(rank, std::move(endpoint), addresses.size()));
+  std::unique_ptr<NetworkPort> port(new NetworkPort(rank, std::move(endpoint), keys));
   NEURON_CHECK(port->prepare());
   return port;
 }
 
-NetworkPort::NetworkPort(Rank rank, std::unique_ptr<FabricEndpoint> endpoint, size_t ranks)
+NetworkPort::NetworkPort(Rank rank, std::unique_ptr<FabricEndpoint> endpoint,
+                         const std::vector<PortKey>& keys)
     : rank_(rank), endpoint_(std::move(endpoint)) {
-  for (Rank peer = 0; peer < ranks; ++peer) {
-    connections_.push_back(std::make_unique<FabricConnection>(*this, peer));
+  for (Rank peer = 0; peer < keys.size(); ++peer) {
+    connections_.push_back(std::make_unique<FabricConnection>(
+        *this, peer, pass_of(keys[rank], peer), pass_of(keys[peer], rank)));
   }
 }
 
@@ -69,13 +75,13 @@ NetworkPort::~NetworkPort() {
 
 Result<void> NetworkPort::prepare() {
   const uint32_t depth = pool_depth(ranks(), endpoint_->depth());
-  pool_.resize(2 * depth * kEagerBytes);
+  pool_.resize(2 * depth * kPoolBytes);
   NEURON_TRY(memory, endpoint_->register_memory(pool_.data(), pool_.size()));
   pool_memory_ = memory;
   pool_operations_.resize(2 * depth);
   for (uint32_t i = 0; i < 2 * depth; ++i) {
     FabricOperation& operation = pool_operations_[i];
-    operation.buffer = pool_.data() + i * kEagerBytes;
+    operation.buffer = pool_.data() + i * kPoolBytes;
     operation.purpose = i < depth ? kPoolReceive : kPoolSend;
     (i < depth ? unposted_ : senders_).push_back(&operation);
   }
@@ -139,7 +145,7 @@ void NetworkPort::post_pool() {
   // The lower bits of a pool message's tag may have any value; its highest bit distinguishes it
   // from long messages.
   while (!unposted_.empty() &&
-         endpoint_->receive(kAnyPeer, unposted_.back()->buffer, kEagerBytes, pool_memory_,
+         endpoint_->receive(kAnyPeer, unposted_.back()->buffer, kPoolBytes, pool_memory_,
                             FabricTag::kPool, FabricTag::kPool - 1, *unposted_.back()) == 0) {
     unposted_.pop_back();
   }
@@ -147,19 +153,26 @@ void NetworkPort::post_pool() {
 
 int NetworkPort::send_pool(Rank peer, uint64_t tag, uint32_t word, const std::byte* data,
                            uint64_t bytes, FabricConnection* owner) {
-  if (const uint64_t small = endpoint_->small_bytes(); small != 0 && bytes <= small) {
-    return endpoint_->send_small(peer, data, bytes, tag, word);
+  const uint64_t all = PortPass::kBytes + bytes;
+  const auto fill = [&](std::byte* to) {
+    const auto& pass = connections_[peer]->shown().pass;
+    std::memcpy(to, pass.data(), pass.size());
+    if (bytes != 0) {
+      std::memcpy(to + pass.size(), data, bytes);
+    }
+  };
+  if (const uint64_t small = endpoint_->small_bytes(); all <= small) {
+    fill(small_message_.data());
+    return endpoint_->send_small(peer, small_message_.data(), all, tag, word);
   }
   if (senders_.empty()) {
     return -EAGAIN;
   }
   FabricOperation& operation = *senders_.back();
-  if (bytes != 0) {
-    std::memcpy(operation.buffer, data, bytes);
-  }
+  fill(operation.buffer);
   operation.owner = owner;
   const int error =
-      endpoint_->send(peer, operation.buffer, bytes, pool_memory_, tag, word, operation);
+      endpoint_->send(peer, operation.buffer, all, pool_memory_, tag, word, operation);
   if (error == 0) {
     senders_.pop_back();
     ++sending_;
@@ -292,11 +305,17 @@ void NetworkPort::complete(const FabricCompletion& completion) {
 // Handles a peer's message to the pool, and checks everything before it uses it.
 void NetworkPort::accept(const FabricCompletion& completion) {
   const FabricTag tag = FabricTag::decode(completion.tag);
-  if (completion.bytes > kEagerBytes || tag.sender >= connections_.size() || tag.sender == rank_) {
+  if (completion.bytes > kPoolBytes || completion.bytes < PortPass::kBytes ||
+      tag.sender >= connections_.size() || tag.sender == rank_) {
     return;
   }
   FabricConnection& from = *connections_[tag.sender];
-  const std::span<const std::byte> data(completion.operation->buffer, completion.bytes);
+  const std::byte* buffer = completion.operation->buffer;
+  if (std::memcmp(buffer, from.expected().pass.data(), PortPass::kBytes) != 0) {
+    return;  // of a stranger
+  }
+  const std::span<const std::byte> data(buffer + PortPass::kBytes,
+                                        completion.bytes - PortPass::kBytes);
   switch (tag.kind) {
     case FabricKind::kEager:
       if (!quiet_) {

@@ -7,10 +7,11 @@
 // goes from the source straight into the granted place. A sender may be kInitialWindow messages
 // ahead of the grants that it knows. Grants travel in the tag of every message of the opposite
 // direction, and in a message of their own when half the window is unreported. The word beside each
-// message is a hash of its Signature. Memory that the provider must register is added before use.
-// Callers: the executor. Threads: one at a time. Owns: endpoint, pool, connections. Fails: the
-// connection with the peer's name and route, or the port when the endpoint is lost; a message that
-// breaks the protocol fails its connection.
+// message is a hash of its Signature under a mask, and messages of the pool begin with a pass,
+// which only ranks of the job know (port_pass.h); others are dropped. Memory that the provider must
+// register is added before use. Callers: the executor. Threads: one at a time. Owns: endpoint,
+// pool, connections. Fails: the connection with the peer's name and route, or the port when the
+// endpoint is lost; a message that breaks the protocol fails its connection.
 #ifndef CCOM_TRANSPORT_NETWORK_PORT_H
 #define CCOM_TRANSPORT_NETWORK_PORT_H
 
@@ -24,6 +25,7 @@
 #include "ccom/transport/connection.h"
 #include "ccom/transport/fabric_endpoint.h"
 #include "ccom/transport/network_control.h"
+#include "ccom/transport/port_pass.h"
 #include "driver/base/deadline.h"
 
 namespace neuron::ccom {
@@ -37,9 +39,10 @@ class NetworkPort {
   static constexpr uint64_t kInitialWindow = 16;
 
   // `addresses`: those of all ranks' endpoints. The endpoint has not been introduced to them yet.
+  // `keys`: of all ranks (port_pass.h).
   static Result<std::unique_ptr<NetworkPort>> open(
       Rank rank, std::unique_ptr<FabricEndpoint> endpoint,
-      const std::vector<std::vector<std::byte>>& addresses);
+      const std::vector<std::vector<std::byte>>& addresses, const std::vector<PortKey>& keys);
   ~NetworkPort();
   NetworkPort(const NetworkPort&) = delete;
   NetworkPort& operator=(const NetworkPort&) = delete;
@@ -88,7 +91,10 @@ class NetworkPort {
     FabricMemory memory;
   };
 
-  NetworkPort(Rank rank, std::unique_ptr<FabricEndpoint> endpoint, size_t ranks);
+  static constexpr uint64_t kPoolBytes = PortPass::kBytes + kEagerBytes;
+
+  NetworkPort(Rank rank, std::unique_ptr<FabricEndpoint> endpoint,
+              const std::vector<PortKey>& keys);
   Result<void> prepare();
   void take_back(base::Deadline deadline);
   void post_pool();
@@ -109,6 +115,7 @@ class NetworkPort {
   std::vector<Memory> memories_;
 
   std::vector<std::byte> pool_;  // receive buffers, then send buffers
+  std::vector<std::byte> small_message_ = std::vector<std::byte>(kPoolBytes);
   FabricMemory pool_memory_ = nullptr;
   std::vector<FabricOperation> pool_operations_;
   std::vector<FabricOperation*> unposted_;  // receives of the pool

@@ -3,7 +3,7 @@
  * What a plug-in exports that encrypts the connections over which ranks come together.
  *
  * libccom links no library for cryptography: a Python process may have another version of it. With
- * CCOM_TLS=1 it loads libccom-tls.so.1, with CCOM_TLS=FILE another plug-in, and looks for
+ * CCOM_TLS=1 it loads neuron/ccom-tls.so beside itself, with CCOM_TLS=FILE another plug-in, and looks for
  * ccom_channel_v1. What ranks send to each other through libfabric is not encrypted by it.
  *
  * A session turns bytes into bytes and never touches a socket. libccom gives it what came from the

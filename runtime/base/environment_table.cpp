@@ -95,6 +95,11 @@ constexpr EnvironmentVariable kTable[] = {
      kCollectives},
     {"CCOM_REQUIRE_SECRET", "0, 1 (0)",
      "refuse a job without a secret, unless its root is a loopback address", kCollectives},
+    {"CCOM_TLS", "0, 1, or a file (0)",
+     "1: neuron/ccom-tls.so encrypts the connections over which ranks come together, by "
+     "CCOM_SECRET; "
+     "a file: another plug-in does",
+     kCollectives},
     {"CCOM_TIMEOUT_MS", "milliseconds (60000)",
      "the time for joining, and for an operation without progress", kCollectives},
     {"CCOM_HEARTBEAT_MS", "milliseconds; 0: never (900)",

@@ -62,7 +62,8 @@ class Victim {
   Victim() {
     auto endpoint = std::make_unique<ScriptedEndpoint>();
     script = endpoint.get();
-    port = *NetworkPort::open(0, std::move(endpoint), std::vector<std::vector<std::byte>>(kRanks));
+    port = *NetworkPort::open(0, std::move(endpoint), std::vector<std::vector<std::byte>>(kRanks),
+                              std::vector<PortKey>(kRanks));
     port->on_control = [this](Rank rank, const ControlMessage& message) {
       if (rank == 0 || rank >= kRanks) complain("a report of a rank that there is not");
       port->send_control(rank, message);
@@ -76,15 +77,21 @@ class Victim {
     std::vector<std::byte> data(input.take<uint8_t>() * 64u);
     const auto given = input.rest(data.size());
     std::copy(given.begin(), given.end(), data.begin());
-    // An odd word is the right one: a fuzzer does not find hashes.
-    script->deliver(tag, word % 2 != 0 ? port->expected_hash(0) : word, data);
+    // An odd word is the right one: a fuzzer does not find hashes, nor the passes of senders. With
+    // the second bit the message is a stranger's.
+    const uint32_t shown = word % 2 != 0 ? port->expected_hash(0) : word;
+    if ((word & 2) != 0) {
+      script->deliver(tag, shown, data);
+    } else {
+      script->deliver_of_job(FabricTag::decode(tag), shown, data);
+    }
   }
   void report(Input& input) {
     ControlMessage message;
     auto bytes = message.encode();
     const auto given = input.rest(bytes.size() - 4);  // behind the magic number
     std::copy(given.begin(), given.end(), bytes.begin() + 4);
-    script->deliver(FabricTag{FabricKind::kControl, 1, 0, 0, 0, 0}.encode(), 0, bytes);
+    script->deliver_of_job(FabricTag{FabricKind::kControl, 1, 0, 0, 0, 0}, 0, bytes);
   }
   void grant(uint64_t bytes) {
     places.push_back(std::make_unique<std::byte[]>(kPlace));

@@ -287,8 +287,9 @@ TEST(WindowPorts, AHeaderThatDoesNotFitEndsTheWindowAndWritesNothing) {
       addresses.push_back((*endpoint)->address());
       endpoints.push_back(std::move(*endpoint));
     }
-    auto own = NetworkPort::open(0, std::move(endpoints[0]), addresses);
-    auto hostile = NetworkPort::open(1, std::move(endpoints[1]), addresses);
+    const std::vector<PortKey> keys(2);  // a rank of the job, so it has them
+    auto own = NetworkPort::open(0, std::move(endpoints[0]), addresses, keys);
+    auto hostile = NetworkPort::open(1, std::move(endpoints[1]), addresses, keys);
     ASSERT_TRUE(own && hostile);
     std::vector<std::byte> memory(3 * 4096);
     FirstFailure failure;

@@ -24,7 +24,7 @@ namespace {
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
-std::string plugin() { return test::built("lib/libccom-tls.so.1"); }
+std::string plugin() { return test::built("lib/neuron/ccom-tls.so"); }
 
 JoinOptions secure_options(Rank rank, uint32_t size, const std::string& root,
                            milliseconds time = kPatience) {
@@ -182,7 +182,8 @@ TEST(SecureChannel, EndsAConnectionWhoseBytesWereChanged) {
 TEST(SecureChannel, ARankWithoutItOrWithAnotherSecretDoesNotJoinAndSaysWhatRanksNeed) {
   for (const bool other_secret : {false, true}) {
     const std::string root = free_address();
-    std::vector<JoinOptions> options = {secure_options(0, 2, root, milliseconds(1500)),
+    // Rank 0 waits longer, so that rank 1 always has somebody to talk to.
+    std::vector<JoinOptions> options = {secure_options(0, 2, root, milliseconds(3000)),
                                         secure_options(1, 2, root, milliseconds(1500))};
     if (other_secret) {
       options[1].secret = "what a stranger guesses";
@@ -198,7 +199,7 @@ TEST(SecureChannel, ARankWithoutItOrWithAnotherSecretDoesNotJoinAndSaysWhatRanks
 
 TEST(SecureChannel, ARankWithItLearnsThatRankZeroHasNone) {
   const std::string root = free_address();
-  std::vector<JoinOptions> options = {secure_options(0, 2, root, milliseconds(1500)),
+  std::vector<JoinOptions> options = {secure_options(0, 2, root, milliseconds(3000)),
                                       secure_options(1, 2, root, milliseconds(1500))};
   options[0].channel.clear();
   const auto joined = join_together(options);
@@ -232,11 +233,11 @@ TEST(SecureChannel, StrangersAtItsDoorDoNotKeepRanksOut) {
 
 TEST(SecureChannel, SaysWhichPluginItCannotLoad) {
   JoinOptions options = secure_options(0, 2, free_address());
-  options.channel = "/nowhere/libccom-tls.so.1";
+  options.channel = "/nowhere/ccom-tls.so";
   auto joined = Bootstrap::join(options);
   ASSERT_FALSE(joined);
   EXPECT_EQ(joined.error().status, CCOM_UNSUPPORTED);
-  EXPECT_THAT(joined.error().sentence, HasSubstr("CCOM_TLS=/nowhere/libccom-tls.so.1"));
+  EXPECT_THAT(joined.error().sentence, HasSubstr("CCOM_TLS=/nowhere/ccom-tls.so"));
   options.channel = test::built("lib/libneuron-emulator.so.1");
   joined = Bootstrap::join(options);
   ASSERT_FALSE(joined);

@@ -67,7 +67,8 @@ class TwoInstances : public testing::Test {
       endpoints.push_back(std::move(*endpoint));
     }
     for (Rank rank = 0; rank < 2; ++rank) {
-      auto port = NetworkPort::open(rank, std::move(endpoints[rank]), addresses);
+      auto port = NetworkPort::open(rank, std::move(endpoints[rank]), addresses,
+                                    std::vector<PortKey>(addresses.size()));
       ASSERT_TRUE(port) << port.error().sentence;
       proxies_[rank] = std::make_unique<DeviceProxy>(std::move(*port), devices_[rank].host());
     }

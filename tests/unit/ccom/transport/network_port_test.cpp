@@ -16,7 +16,8 @@ class NetworkPortTest : public testing::Test {
   NetworkPortTest() {
     auto endpoint = std::make_unique<ScriptedEndpoint>();
     script = endpoint.get();
-    auto opened = NetworkPort::open(0, std::move(endpoint), std::vector<std::vector<std::byte>>(3));
+    auto opened = NetworkPort::open(0, std::move(endpoint), std::vector<std::vector<std::byte>>(3),
+                                    std::vector<PortKey>(3));
     EXPECT_TRUE(opened);
     port = std::move(*opened);
     signature.operation = 5;
@@ -30,7 +31,7 @@ class NetworkPortTest : public testing::Test {
     return {kind, 1, 1, 3, number, grants};
   }
   bool deliver(const FabricTag& tag, std::span<const std::byte> data) {
-    return script->deliver(tag.encode(), signature_hash(signature), data);
+    return script->deliver_of_job(tag, signature_hash(signature), data);
   }
 
   Signature signature;
@@ -108,6 +109,65 @@ TEST_F(NetworkPortTest, TakesAShortMessageThatComesBeforeItsGrant) {
   EXPECT_EQ(place[24], std::byte{0});
 }
 
+// Whoever reaches the port knows tags and signatures, but no key.
+TEST_F(NetworkPortTest, DropsMessagesWithoutThePassOfTheirSender) {
+  FabricConnection& connection = port->connection(1);
+  ASSERT_EQ(connection.grant(id(0), place.data(), 8), Outcome::kDone);
+  const uint64_t eager = from_one(FabricKind::kEager, 0).encode();
+  const uint64_t grant = from_one(FabricKind::kGrant, 0, 9).encode();
+  const PortPass of_two = pass_of(PortKey{}, 2);
+  PortKey guessed{};
+  guessed[15] = std::byte{1};
+  const PortPass of_another_key = pass_of(guessed, 1);
+  std::vector<std::byte> of_stranger(PortPass::kBytes + 8, std::byte{9});
+  const auto shows = [&](const PortPass& pass) {
+    std::vector<std::byte> message = of_stranger;
+    std::copy(pass.pass.begin(), pass.pass.end(), message.begin());
+    return message;
+  };
+  const std::vector<std::byte> messages[] = {
+      of_stranger, shows(of_two), shows(of_another_key), {}, std::vector<std::byte>(7)};
+  for (const auto& message : messages) {
+    for (const uint64_t tag : {eager, grant, from_one(FabricKind::kControl, 0).encode()}) {
+      ASSERT_TRUE(script->deliver(tag, signature_hash(signature), message));
+      port->progress();
+    }
+  }
+  EXPECT_EQ(connection.arrived(id(0), arrival), Outcome::kNotYet);
+  EXPECT_EQ(place[0], std::byte{0});
+  for (uint64_t i = 0; i < NetworkPort::kInitialWindow; ++i) {
+    ASSERT_EQ(connection.send(id(i), data.data(), 8, signature), Outcome::kDone);
+  }
+  EXPECT_EQ(connection.send(id(NetworkPort::kInitialWindow), data.data(), 8, signature),
+            Outcome::kNotYet)
+      << "a grant of a stranger counted";
+  // The rank's own message is taken as if nothing had been.
+  ASSERT_TRUE(deliver(from_one(FabricKind::kEager, 0), std::span(data).first(8)));
+  port->progress();
+  EXPECT_EQ(connection.arrived(id(0), arrival), Outcome::kDone);
+  EXPECT_EQ(place[0], std::byte{7});
+}
+
+// A long message goes straight to its place; its word shows whether a rank has sent it.
+TEST_F(NetworkPortTest, ALongMessageOfAStrangerIsNotTakenForThatOfARank) {
+  FabricConnection& connection = port->connection(1);
+  ASSERT_EQ(connection.grant(id(0), place.data(), kBig), Outcome::kDone);
+  ASSERT_TRUE(script->deliver(from_one(FabricKind::kBulk, 0).encode(), signature_hash(signature),
+                              std::span(data).first(kBig)));
+  port->progress();
+  EXPECT_EQ(connection.arrived(id(0), arrival), Outcome::kFailed);
+  EXPECT_EQ(connection.failure().status, CCOM_MISMATCH);
+}
+
+TEST(PortPass, DiffersForEachSenderAndKey) {
+  const PortKey key = *new_port_key(), other = *new_port_key();
+  EXPECT_NE(key, other);
+  EXPECT_EQ(pass_of(key, 3).pass, pass_of(key, 3).pass);
+  EXPECT_NE(pass_of(key, 3).pass, pass_of(key, 4).pass);
+  EXPECT_NE(pass_of(key, 3).pass, pass_of(other, 3).pass);
+  EXPECT_NE(pass_of(key, 3).mask, pass_of(other, 3).mask);
+}
+
 TEST_F(NetworkPortTest, LetsALongMessageGoStraightToItsPlace) {
   FabricConnection& connection = port->connection(1);
   ASSERT_EQ(connection.grant(id(0), place.data(), kBig), Outcome::kDone);
@@ -142,7 +202,7 @@ TEST_F(NetworkPortTest, GoesOnCountingInTheNextOperation) {
 TEST_F(NetworkPortTest, RefusesAMessageOfAnotherCollective) {
   FabricConnection& connection = port->connection(1);
   ASSERT_EQ(connection.grant(id(0), place.data(), 8), Outcome::kDone);
-  script->deliver(from_one(FabricKind::kEager, 0).encode(), 99, std::span(data).first(8));
+  script->deliver_of_job(from_one(FabricKind::kEager, 0), 99, std::span(data).first(8));
   port->progress();
   EXPECT_EQ(connection.arrived(id(0), arrival), Outcome::kFailed);
   EXPECT_EQ(connection.failure().status, CCOM_MISMATCH);
