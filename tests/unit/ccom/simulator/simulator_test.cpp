@@ -381,7 +381,7 @@ TEST(Simulator, ASimulationEndsAtTheTimeThatItIsGiven) {
   EXPECT_LT(half->steps, whole->steps);
 }
 
-TEST(Simulator, AVectorThatTheRanksDoNotDivideIsFoldedWithinOneElementOfAMessage) {
+TEST(Simulator, AVectorThatTheRanksDoNotDivideIsFoldedWithinTwoPerMille) {
   SimulationOptions options;
   options.fold = false;
   Request request;
