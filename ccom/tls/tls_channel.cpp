@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plug-in ccom-tls.so: TLS 1.3 by OpenSSL. Both sides prove that they have the job's key (a pre-shared
-// key), so there are no certificates; each connection has its own Diffie-Hellman exchange, so what
-// was recorded stays secret if the key becomes known later.
+// The plug-in ccom-tls.so: TLS 1.3 by OpenSSL. Both sides prove that they have the job's key (a
+// pre-shared key), so there are no certificates; each connection has its own Diffie-Hellman
+// exchange, so what was recorded stays secret if the key becomes known later.
 #include <ccom/ccom_channel.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every environment variable that means something to this runtime or to libccom, and those that the original has
-// and that mean nothing here. neuron-environment(7) is made from it, and nrt_init names variables
-// that nobody reads. Callers: nrt_init, the page's generator, tests. Thread-safe: constants. Cannot
-// fail.
+// Every environment variable that means something to this runtime or to libccom, and those that the
+// original has and that mean nothing here. neuron-environment(7) is made from it, and nrt_init
+// names variables that nobody reads. Callers: nrt_init, the page's generator, tests. Thread-safe:
+// constants. Cannot fail.
 #ifndef RUNTIME_BASE_ENVIRONMENT_TABLE_H
 #define RUNTIME_BASE_ENVIRONMENT_TABLE_H
 
