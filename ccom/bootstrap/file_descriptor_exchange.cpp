@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "ccom/bootstrap/rank_list.h"
 #include "driver/base/backoff.h"
@@ -24,6 +26,8 @@ constexpr size_t kBatch = 64;  // descriptors in one message; the system takes 2
 constexpr int kSlice = 20;     // ms between looks at failures
 // How long the news of a failure may take that explains why a connection ended, or nothing came.
 constexpr std::chrono::milliseconds kNewsTime{500};
+// How long to wait when the leader's queue is full.
+constexpr std::chrono::milliseconds kBetweenAttempts{2};
 constexpr uint32_t kNone = ~0u;  // of a rank without a descriptor
 
 using File = base::FileDescriptor;
@@ -138,40 +142,11 @@ class DescriptorExchange {
   // Collects from all `ranks` and gives each everything. `mine` is the caller's.
   Result<void> lead(const Socket& socket, int mine, const std::vector<Rank>& ranks) {
     all_[rank_] = mine < 0 ? -1 : fcntl(mine, F_DUPFD_CLOEXEC, 0);
-    std::vector<std::pair<Rank, File>> peers;
-    while (peers.size() + 1 < ranks.size()) {
-      NEURON_CHECK(wait_for(socket.listener.get(), POLLIN, [&] {
-        std::vector<Rank> missing;
-        for (const Rank rank : ranks) {
-          if (rank != rank_ && std::none_of(peers.begin(), peers.end(),
-                                            [&](const auto& peer) { return peer.first == rank; })) {
-            missing.push_back(rank);
-          }
-        }
-        return format("ranks {} did not bring their descriptors", rank_list(missing));
-      }));
-      File peer(accept4(socket.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (peer.get() < 0) {
-        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-          return system_error(
-              errno, format("{} cannot accept the ranks of its host", describe(members_[rank_])));
-        }
-        continue;
-      }
-      Header header;
-      std::vector<int> brought;
-      NEURON_CHECK(wait_for(peer.get(), POLLIN, [&] {
-        return format("process {} of this host connected and sends nothing", credentials(peer).pid);
-      }));
-      const bool good = receive_descriptors(peer.get(), header, brought) && known(peer, header) &&
-                        brought.size() == header.count && header.count <= 1;
-      if (!good) {
-        close_all(brought);
-        continue;  // no rank of this job
-      }
-      all_[header.rank] = header.count == 1 ? brought[0] : -1;
-      peers.emplace_back(header.rank, std::move(peer));
+    if (mine >= 0 && all_[rank_] < 0) {
+      return system_error(errno, format("{} cannot duplicate descriptor {}, which it brought",
+                                        describe(members_[rank_]), mine));
     }
+    NEURON_TRY(peers, collect(socket, ranks));
     for (const auto& [rank, peer] : peers) {
       for (size_t at = 0; at < ranks.size(); at += kBatch) {
         Header header{session_, rank_, 0, {}};
@@ -200,12 +175,28 @@ class DescriptorExchange {
     name.sun_family = AF_UNIX;
     snprintf(name.sun_path, sizeof(name.sun_path), "/proc/%d/fd/%u", members_[leader].process,
              number);
-    File peer(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    if (peer.get() < 0 ||
-        connect(peer.get(), reinterpret_cast<sockaddr*>(&name), sizeof(name)) != 0) {
-      return cause_of(
-          system_error(errno, format("{} cannot reach {} of the same host",
-                                     describe(members_[rank_]), describe(members_[leader]))));
+    File peer(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (peer.get() < 0) {
+      return system_error(errno, format("{} cannot make a socket for the ranks of its host",
+                                        describe(members_[rank_])));
+    }
+    // More ranks than the leader's queue takes wait here until it has accepted some.
+    while (connect(peer.get(), reinterpret_cast<sockaddr*>(&name), sizeof(name)) != 0) {
+      const int error = errno;
+      if (error != EAGAIN && error != EINTR) {
+        return cause_of(
+            system_error(error, format("{} cannot reach {} of the same host",
+                                       describe(members_[rank_]), describe(members_[leader]))));
+      }
+      if (const auto failure = failures_.failure()) {
+        return *failure;
+      }
+      if (deadline_.expired()) {
+        return cause_of(fail(CCOM_TIMEOUT,
+                             "{} waited in vain: {} accepts no ranks of its host (is it stopped?)",
+                             describe(members_[rank_]), describe(members_[leader])));
+      }
+      base::sleep_for(kBetweenAttempts);
     }
     Header header{session_, rank_, mine >= 0 ? 1u : 0u, {}};
     if (!send_descriptors(peer.get(), header, &mine)) {
@@ -240,6 +231,93 @@ class DescriptorExchange {
   }
 
  private:
+  using Peers = std::vector<std::pair<Rank, File>>;
+
+  // The ranks' connections, when each has brought its descriptor; who is slow holds up nobody else.
+  Result<Peers> collect(const Socket& socket, const std::vector<Rank>& ranks) {
+    Peers peers;
+    std::vector<File> silent;                  // processes of ranks that have said nothing yet
+    while (peers.size() + 1 < ranks.size()) {  // bounded: by the deadline
+      if (const auto failure = failures_.failure()) {
+        return *failure;
+      }
+      if (deadline_.expired()) {
+        return late(ranks, peers, silent);
+      }
+      std::vector<pollfd> wanted{{socket.listener.get(), POLLIN, 0}};
+      for (const File& peer : silent) {
+        wanted.push_back({peer.get(), POLLIN, 0});
+      }
+      if (poll(wanted.data(), wanted.size(), kSlice) <= 0) {
+        continue;
+      }
+      // From the last to the first: who has spoken leaves the list.
+      for (size_t i = silent.size(); i-- > 0;) {
+        if (wanted[i + 1].revents != 0) {
+          hear(std::move(silent[i]), peers);
+          silent.erase(silent.begin() + static_cast<ptrdiff_t>(i));
+        }
+      }
+      if (wanted[0].revents != 0) {
+        NEURON_CHECK(accept_one(socket, ranks, silent));
+      }
+    }
+    return peers;
+  }
+
+  Result<void> accept_one(const Socket& socket, const std::vector<Rank>& ranks,
+                          std::vector<File>& silent) {
+    File peer(accept4(socket.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (peer.get() < 0) {
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+        return system_error(
+            errno, format("{} cannot accept the ranks of its host", describe(members_[rank_])));
+      }
+      return {};
+    }
+    const ucred who = credentials(peer);
+    if (who.uid == geteuid() && std::any_of(ranks.begin(), ranks.end(), [&](Rank rank) {
+          return who.pid == members_[rank].process;
+        })) {
+      silent.push_back(std::move(peer));
+    }
+    return {};
+  }
+
+  // One that is no rank of this job, or says nonsense, is forgotten.
+  void hear(File peer, Peers& peers) {
+    Header header;
+    std::vector<int> brought;
+    const bool good = receive_descriptors(peer.get(), header, brought) && known(peer, header) &&
+                      std::none_of(peers.begin(), peers.end(),
+                                   [&](const auto& old) { return old.first == header.rank; }) &&
+                      brought.size() == header.count && header.count <= 1;
+    if (!good) {
+      close_all(brought);
+      return;
+    }
+    all_[header.rank] = header.count == 1 ? brought[0] : -1;
+    peers.emplace_back(header.rank, std::move(peer));
+  }
+
+  Error late(const std::vector<Rank>& ranks, const Peers& peers,
+             const std::vector<File>& silent) const {
+    std::vector<Rank> missing;
+    for (const Rank rank : ranks) {
+      if (rank != rank_ && std::none_of(peers.begin(), peers.end(),
+                                        [&](const auto& peer) { return peer.first == rank; })) {
+        missing.push_back(rank);
+      }
+    }
+    std::string sentence = format("{} waited in vain: ranks {} did not bring their descriptors",
+                                  describe(members_[rank_]), rank_list(missing));
+    if (!silent.empty()) {
+      sentence += format("; process {} of this host connected and sends nothing",
+                         credentials(silent.front()).pid);
+    }
+    return fail(CCOM_TIMEOUT, "{}", sentence);
+  }
+
   // A peer that hangs up has died, or had a reason that is on its way here.
   Error cause_of(const Error& symptom) const {
     const base::Deadline until = base::Deadline::after(kNewsTime);

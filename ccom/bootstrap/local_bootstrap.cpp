@@ -96,6 +96,18 @@ class LocalBootstrap : public Bootstrap {
     Round& round = enter();
     // The round gets a duplicate: the caller may close its descriptor while others still read.
     round.descriptors[rank_] = mine < 0 ? -1 : fcntl(mine, F_DUPFD_CLOEXEC, 0);
+    if (mine >= 0 && round.descriptors[rank_] < 0) {
+      const Error error = system_error(
+          errno, format("rank {} cannot duplicate descriptor {}, which it brought", rank_, mine));
+      // The others learn it now instead of getting none.
+      if (!round.failed) {
+        round.failed = true;
+        round.error = error;
+      }
+      group_->changed.notify_all();
+      leave(round);
+      return error;
+    }
     const Result<void> done = complete(lock, round, deadline);
     if (!done) {
       return done.error();

@@ -2,8 +2,11 @@
 #include "driver/base/process_status.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -26,6 +29,13 @@ std::optional<ProcessStatus> process_status(int32_t pid) {
   for (int field = 2; at != nullptr && field < 22; ++field) at = std::strchr(at + 1, ' ');
   if (at == nullptr || std::sscanf(at, " %" SCNu64, &status.start_ticks) != 1) return std::nullopt;
   return status;
+}
+
+bool process_has_ended(int32_t pid) {
+  const FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process) return errno == ESRCH;
+  pollfd ended = {process.get(), POLLIN, 0};
+  return ::poll(&ended, 1, 0) > 0;
 }
 
 }  // namespace neuron::base

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Linux says of another process: its state and when it began.
+// What Linux says of another process: its state, when it began, and whether it has ended.
 //
-// Callers: any thread. Values only. Fails: none for a number that no process has, or where /proc
-// does not show it. Source: proc(5), fields 3 and 22 of /proc/PID/stat.
+// Callers: any thread. Values only. Fails: no status for a number that no process has, or where
+// /proc does not show it; a process of which nothing can be known counts as one that lives. Source:
+// proc(5), fields 3 and 22 of /proc/PID/stat; pidfd_open(2).
 #ifndef DRIVER_BASE_PROCESS_STATUS_H
 #define DRIVER_BASE_PROCESS_STATUS_H
 
@@ -12,17 +13,19 @@
 namespace neuron::base {
 
 struct ProcessStatus {
-  char state = 0;            // as /proc says: 'R', 'S', 'T', 'Z' ...
+  // As /proc says: 'R', 'S', 'T' ... It is the first thread's: 'Z' is also a process that goes on
+  // in other threads.
+  char state = 0;
   uint64_t start_ticks = 0;  // clock ticks between the start of the host and that of the process
 
   // By a signal (SIGSTOP); a debugger's breakpoint does not count.
   bool is_stopped() const { return state == 'T'; }
-  // All of its descriptors are closed, but its parent has not waited for it yet; or its first
-  // thread has ended before the others, which looks the same.
-  bool has_ended() const { return state == 'Z' || state == 'X'; }
 };
 
 std::optional<ProcessStatus> process_status(int32_t pid);
+// Whether no process has this number, or the one that has it has ended with all of its threads and
+// its parent has not waited for it yet: then all of its descriptors are closed.
+bool process_has_ended(int32_t pid);
 
 }  // namespace neuron::base
 

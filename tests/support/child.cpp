@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ostream>
+#include <thread>
 #include <utility>
 
 #include "driver/base/file_descriptor.h"
@@ -93,5 +94,13 @@ bool Child::is(int state) const {
 bool Child::ended() const { return !owns() || is(WEXITED); }
 bool Child::stopped() const { return owns() && is(WSTOPPED); }
 bool Child::continued() const { return owns() && is(WCONTINUED); }
+
+int live_in_another_thread() {
+  std::thread([] {
+    for (;;) ::pause();
+  }).detach();
+  // Not pthread_exit(), which takes the frames of the caller's caller down.
+  for (;;) ::syscall(SYS_exit, 0);
+}
 
 }  // namespace neuron::test

@@ -32,6 +32,9 @@ struct Ending {
 inline Ending ended_by(int signal) { return {Ending::Kind::kSignalled, signal}; }
 std::ostream& operator<<(std::ostream& stream, const Ending& ending);
 
+// In a child: its first thread ends, as by pthread_exit() in main(), and another one lives on.
+[[noreturn]] int live_in_another_thread();
+
 class Child {
  public:
   // `pid` is what fork() returned to the parent; negative: there is no process. With `group`, the

@@ -2,7 +2,7 @@
 #include "driver/emulator/chip/group_workers.h"
 
 #include <bit>
-#include <system_error>
+#include <exception>
 
 namespace neuron::chip {
 namespace {
@@ -30,7 +30,7 @@ void GroupWorkers::wake(unsigned core) {
   if (idle_ == 0 && threads_.size() < limit_) {
     try {
       threads_.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {  // std::system_error or std::bad_alloc
       // The group stays runnable; run_group executes it.
     }
   }

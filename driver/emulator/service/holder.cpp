@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
-#include <optional>
 
 #include "driver/base/process_status.h"
 
@@ -78,10 +77,7 @@ std::vector<int32_t> holders_of(const nd_claims& claims, uint32_t base, uint32_t
 }
 
 bool one_has_ended(const std::vector<int32_t>& processes) {
-  return std::any_of(processes.begin(), processes.end(), [](int32_t pid) {
-    const std::optional<base::ProcessStatus> status = base::process_status(pid);
-    return !status || status->has_ended();
-  });
+  return std::any_of(processes.begin(), processes.end(), base::process_has_ended);
 }
 
 }  // namespace neuron::service

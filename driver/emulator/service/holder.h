@@ -27,8 +27,8 @@ std::string describe_holders(const nd_claims& claims, uint32_t base, uint32_t st
 // The processes that hold one of them; the same numbers and lock.
 std::vector<int32_t> holders_of(const nd_claims& claims, uint32_t base, uint32_t start,
                                 uint32_t end);
-// Whether one of these processes of this host has ended, so that what it had is being freed. It
-// asks the kernel for each: not under a lock.
+// Whether one of these processes of this host has ended, so that what it had is being freed; one of
+// which the kernel does not tell it lives. It asks the kernel for each: not under a lock.
 bool one_has_ended(const std::vector<int32_t>& processes);
 
 }  // namespace neuron::service

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstring>
+#include <string>
 
 #include "driver/base/format.h"
 #include "driver/core/queue.h"
@@ -390,12 +391,18 @@ int pod_status(Session& session, neuron_ioctl_pod_status& status) {
 }
 
 int control_pod(Session& session, neuron_ioctl_pod_ctrl& control, uint32_t mode) {
-  bool marked = false;
+  Instance& instance = session.instance();
+  int error = 0;
   {
-    const std::lock_guard lock(session.instance().claims_mutex);
-    marked = session.instance().any_core_is_marked();
+    const std::lock_guard lock(instance.claims_mutex);
+    error = instance.pod().control(control, mode,
+                                   {session.id(), session.pid(), instance.any_core_is_marked()});
   }
-  return session.instance().pod().control(control, mode, marked);
+  // The limit that it needs is the daemon's: its operator has to know.
+  if (error == -ENOMEM) {
+    instance.log().write(session.client(), std::string("neuron-emulatord: ") + last_error());
+  }
+  return error;
 }
 
 int pod_control(Session& session, neuron_ioctl_pod_ctrl& control) {

@@ -2,6 +2,7 @@
 // What every call passes before its own function sees it: its number, the size of its argument, who
 // may make it.
 #include <cerrno>
+#include <exception>
 #include <new>
 #include <span>
 
@@ -60,6 +61,9 @@ int Session::ioctl(unsigned long request, void* argument) {
   } catch (const std::bad_alloc&) {
     return fail(-ENOMEM, "device %u: the process is out of memory in %s", device_.index(),
                 call->name);
+  } catch (const std::exception& failure) {
+    return fail(-EIO, "device %u: %s was given up: %s", device_.index(), call->name,
+                failure.what());
   }
 }
 

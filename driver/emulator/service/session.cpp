@@ -334,7 +334,9 @@ void Session::release() {
   // As in the public driver, closing a restricted descriptor gives up all marks of the process.
   const bool marked = instance_.any_core_is_marked();
   nd_claims_release(&instance_.claims, pid(), restricted_ ? 0 : id_);
-  if (marked && !instance_.any_core_is_marked()) instance_.pod().clear_mode();
+  const bool still = instance_.any_core_is_marked();
+  if (marked && !still) instance_.pod().clear_mode();
+  instance_.pod().forget(id_, still);
 }
 
 }  // namespace neuron::service

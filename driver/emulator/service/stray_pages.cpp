@@ -2,7 +2,7 @@
 #include "driver/emulator/service/stray_pages.h"
 
 #include <chrono>
-#include <system_error>
+#include <exception>
 
 namespace neuron::service {
 namespace {
@@ -17,7 +17,7 @@ void StrayPages::start(std::function<void()> give_back) {
   give_back_ = std::move(give_back);
   try {
     thread_ = std::thread([this] { watch(); });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // std::system_error or std::bad_alloc
     // The host has no thread left: tried again with the next device.
   }
 }

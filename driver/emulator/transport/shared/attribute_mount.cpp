@@ -16,7 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <system_error>
+#include <exception>
 #include <thread>
 #include <utility>
 
@@ -296,7 +296,7 @@ std::unique_ptr<AttributeMount> AttributeMount::mount(Instance& instance, const 
   if (!folder_there || ::access("/dev/fuse", F_OK) != 0) return refuse(why_not(folder));
   try {
     if (!made->start(instance)) return refuse(why_not(folder));
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // std::system_error or std::bad_alloc
     return refuse("the host gives no thread for it; lift the limit of threads (ulimit -u)");
   }
   return made;

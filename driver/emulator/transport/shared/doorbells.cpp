@@ -122,6 +122,8 @@ void Doorbell::serve(unsigned index, uint32_t number) {
     result = write ? session_.write_register(offset, value, run)
                    : session_.read_register(offset, &value);
   } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
+    result = -EIO;
   }
   __atomic_store_n(&slot.result, result, __ATOMIC_RELAXED);
   __atomic_store_n(&slot.answer, value, __ATOMIC_RELAXED);
@@ -139,7 +141,7 @@ void Doorbell::serve(unsigned index, uint32_t number) {
   try {
     service::Device& device = session_.device();
     device.chip().run_slice(device.core_of_register(offset), Clock::now() + kSlice);
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
     // The client's wait goes on with it, and meets the same again.
   }
 }
@@ -400,9 +402,8 @@ void Doorbells::rest(Thread& self) {
   }
   try {
     start_thread(false);
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // std::system_error or std::bad_alloc
     // The next one that rests is the deputy.
-  } catch (const std::bad_alloc&) {
   }
 }
 

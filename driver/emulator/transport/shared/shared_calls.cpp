@@ -262,6 +262,13 @@ int carry_out_known(service::Session& session, int socket, Call& call, CallBudge
 
 }  // namespace
 
+int fail_of(const std::exception& failure) {
+  if (dynamic_cast<const std::bad_alloc*>(&failure) != nullptr) {
+    return fail(-ENOMEM, "the daemon is out of memory");
+  }
+  return fail(-EIO, "the daemon has given the call up: %s", failure.what());
+}
+
 int carry_out_question(service::Instance& instance, int socket, const Request& request) {
   try {
     std::string answer;
@@ -274,9 +281,8 @@ int carry_out_question(service::Instance& instance, int socket, const Request& r
     reply.data_bytes = answer.size();
     const iovec parts[] = {{&reply, sizeof(reply)}, {answer.data(), answer.size()}};
     return base::send_packet(socket, parts, {}, kReplyPatienceMs);
-  } catch (const std::bad_alloc&) {
-    service::fail(-ENOMEM, "the daemon is out of memory");
-    return send_reply(socket, request.id, -ENOMEM);
+  } catch (const std::exception& failure) {
+    return send_reply(socket, request.id, fail_of(failure));
   }
 }
 
@@ -298,9 +304,8 @@ int carry_out(service::Session& session, int socket, Call& call, CallBudget& bud
               const std::atomic<bool>& gone) {
   try {
     return carry_out_known(session, socket, call, budget, gone);
-  } catch (const std::bad_alloc&) {
-    fail(-ENOMEM, "the daemon is out of memory");
-    return send_reply(socket, call.request.id, -ENOMEM);
+  } catch (const std::exception& failure) {
+    return send_reply(socket, call.request.id, fail_of(failure));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <span>
 #include <vector>
 
@@ -40,6 +41,9 @@ int carry_out(service::Session& session, int socket, Call& call, CallBudget& bud
               const std::atomic<bool>& gone);
 // The same for a question, on a connection that has no session.
 int carry_out_question(service::Instance& instance, int socket, const Request& request);
+
+// What a call answers that `failure` has ended: -ENOMEM or -EIO, with a sentence.
+int fail_of(const std::exception& failure);
 
 // Sends an answer without data; `result` below 0 with this thread's sentence of the service.
 // `file`: goes with it unless negative.

@@ -48,12 +48,23 @@ void Connection::complain(const std::string& what) const {
       base::format("neuron-emulatord: pid {} {}; its connection is closed", client_.pid, what));
 }
 
+void Connection::complain_of(const std::exception& failure) const noexcept {
+  try {
+    complain(dynamic_cast<const std::bad_alloc*>(&failure) != nullptr
+                 ? "finds the daemon out of memory for its call"
+                 : std::string("made a call that the daemon has given up (") + failure.what() +
+                       ")");
+  } catch (const std::exception&) {
+    // No memory for the sentence either.
+  }
+}
+
 Connection::Received Connection::receive() {
   if (over_) return Received::kOver;
   try {
     if (const Received received = take_turn(); received != Received::kOver) return received;
-  } catch (const std::bad_alloc&) {
-    complain("finds the daemon out of memory for its call");
+  } catch (const std::exception& failure) {
+    complain_of(failure);
   }
   abandon();
   return Received::kOver;
@@ -162,10 +173,16 @@ void Connection::submit(std::function<void()> job) {
   auto self = shared_from_this();
   try {
     shared_.workers.submit(client_, [self, job = std::move(job)] {
-      job();
+      try {
+        job();
+      } catch (const std::exception& failure) {
+        // The call has no answer: the client must not wait for one. The event loop sees the end.
+        self->complain_of(failure);
+        ::shutdown(self->socket_.get(), SHUT_RDWR);
+      }
       self->drop();
     });
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
     pending_.fetch_sub(1, std::memory_order_relaxed);  // not to 0: the connection itself is one
     throw;
   }
@@ -177,7 +194,7 @@ void Connection::drop() {
   auto self = shared_from_this();
   try {
     shared_.workers.submit(client_, [self] { self->close(); });
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
     close();  // better late for others than never
   }
 }
@@ -293,9 +310,8 @@ void Connection::greet(const wire::Hello& hello) {
     service::Session* session = session_.load(std::memory_order_relaxed);
     if (session != nullptr && gone_.load(std::memory_order_relaxed)) session->abandon();
     (void)send_welcome(hello, result, features);
-  } catch (const std::bad_alloc&) {
-    service::fail(-ENOMEM, "the daemon is out of memory");
-    (void)send_welcome(hello, -ENOMEM, features);
+  } catch (const std::exception& failure) {
+    (void)send_welcome(hello, fail_of(failure), features);
   }
 }
 

@@ -71,6 +71,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void close();  // the last one
   void remove_doorbell();
   void complain(const std::string& what) const;
+  // Of what has ended a call that gets no answer.
+  void complain_of(const std::exception& failure) const noexcept;
 
   const Shared& shared_;
   base::FileDescriptor socket_;

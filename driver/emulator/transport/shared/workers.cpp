@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <exception>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -116,7 +118,13 @@ void Workers::work(std::list<std::thread>::iterator self) {
     job.splice(job.end(), jobs_, jobs_.begin());
     const service::Client client = job.front().client;
     lock.unlock();
-    job.front().run();
+    try {
+      job.front().run();
+    } catch (const std::exception& failure) {
+      // Jobs answer what fails themselves; one that did not has cost its client, and nobody else.
+      std::fprintf(stderr, "neuron-emulatord: a call of pid %d was given up: %s\n", client.pid,
+                   failure.what());
+    }
     job.clear();  // destroys what the job holds before the lock is taken
     lock.lock();
     finish(client);

@@ -30,7 +30,7 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  // `client`: whose share it takes.
+  // `client`: whose share it takes. A job that throws is given up, with a line on standard error.
   void submit(const service::Client& client, std::function<void()> job);
 
  private:

@@ -61,6 +61,23 @@ TEST(LocalBootstrap, GivesEveryRankDescriptorsOfItsOwn) {
   EXPECT_EQ(counter, 1 + 2 + 3);  // each event counter is read empty once
 }
 
+TEST(LocalBootstrap, ADescriptorThatCannotBeDuplicatedIsSaidToAllAtOnce) {
+  auto ranks = Bootstrap::join_all(3);
+  std::atomic<int> named{0};
+  const auto begin = base::Clock::now();
+  on_all(*ranks, [&](Bootstrap& rank) {
+    constexpr int kNotOpen = 1 << 24;
+    const auto all = rank.exchange_descriptors(rank.rank() == 1 ? kNotOpen : -1,
+                                               base::Deadline::after(milliseconds(60000)));
+    ASSERT_FALSE(all);
+    EXPECT_EQ(all.error().status, CCOM_SYSTEM);
+    named += all.error().sentence.find("rank 1 cannot duplicate descriptor 16777216") !=
+             std::string::npos;
+  });
+  EXPECT_EQ(named, 3);
+  EXPECT_LT(base::Clock::now() - begin, milliseconds(30000));
+}
+
 TEST(LocalBootstrap, NamesTheRankThatDoesNotCome) {
   auto ranks = Bootstrap::join_all(3);
   const auto first = (*ranks)[0]->all_gather({}, base::Deadline::after(milliseconds(5)));

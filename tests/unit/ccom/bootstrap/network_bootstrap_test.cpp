@@ -7,11 +7,17 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <latch>
 #include <numeric>
+#include <span>
+#include <string>
 #include <thread>
 
 #include "tests/support/child.h"
@@ -54,6 +60,42 @@ std::vector<JoinOptions> all_ranks(uint32_t size, milliseconds time = millisecon
   return ranks;
 }
 
+// A listening socket whose file is gone, as that of a leader.
+class NamelessSocket {
+ public:
+  explicit NamelessSocket(int backlog) {
+    char folder[] = "/tmp/ccom-test-XXXXXX";
+    EXPECT_NE(mkdtemp(folder), nullptr);
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    snprintf(name.sun_path, sizeof(name.sun_path), "%s/s", folder);
+    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0);
+    EXPECT_EQ(listen(listener_, backlog), 0);
+    path_ = open(name.sun_path, O_PATH | O_CLOEXEC);
+    EXPECT_GE(path_, 0);
+    unlink(name.sun_path);
+    rmdir(folder);
+  }
+  ~NamelessSocket() {
+    close(path_);
+    close(listener_);
+  }
+  int number() const { return path_; }
+
+ private:
+  int listener_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  int path_ = -1;
+};
+
+// A connection to the socket of this process that a descriptor with this number names.
+int connected_to_descriptor(const std::string& number) {
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  snprintf(name.sun_path, sizeof(name.sun_path), "/proc/self/fd/%s", number.c_str());
+  const int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  return connect(made, reinterpret_cast<sockaddr*>(&name), sizeof(name)) == 0 ? made : -1;
+}
+
 TEST(NetworkBootstrap, GathersThroughATreeWhateverTheOrderOfArrival) {
   constexpr uint32_t kSize = 20;
   std::atomic<int> right{0};
@@ -93,6 +135,65 @@ TEST(NetworkBootstrap, ExchangesDescriptorsAndLeavesNothingInTheFileSystem) {
     }
   });
   EXPECT_EQ(sum, 0x11111u);
+}
+
+// As when more ranks than the queue takes want to reach a process that is stopped.
+TEST(NetworkBootstrap, ALeaderThatAcceptsNobodyIsWaitedForUntilTheDeadlineAndNoLonger) {
+  constexpr uint32_t kSize = 4;
+  std::latch over(kSize);
+  std::atomic<int> timed_out{0}, full{0};
+  join_as_threads(all_ranks(kSize), [&](auto joined) {
+    ASSERT_TRUE(joined) << joined.error().sentence;
+    if ((*joined)->rank() == 0) {
+      const NamelessSocket socket(0);
+      const std::string word = "+" + std::to_string(socket.number());
+      EXPECT_TRUE((*joined)->all_gather(std::as_bytes(std::span(word)),
+                                        base::Deadline::after(milliseconds(20000))));
+      over.arrive_and_wait();
+      return;
+    }
+    const auto deadline = base::Deadline::after(milliseconds(1000));
+    const auto all = (*joined)->exchange_descriptors(-1, deadline);
+    EXPECT_LT(base::Clock::now() - deadline.when(), milliseconds(5000));
+    EXPECT_FALSE(all);
+    if (!all) {
+      timed_out += all.error().status == CCOM_TIMEOUT;
+      full += all.error().sentence.find("accepts no ranks of its host") != std::string::npos;
+    }
+    over.arrive_and_wait();
+  });
+  EXPECT_EQ(timed_out, 3);
+  EXPECT_EQ(full, 2) << "one is in the queue";
+}
+
+TEST(NetworkBootstrap, ARankThatConnectsAndSaysNothingIsNamedAndTheOthersAreHeard) {
+  constexpr uint32_t kSize = 4;
+  std::latch over(kSize);
+  join_as_threads(all_ranks(kSize), [&](auto joined) {
+    ASSERT_TRUE(joined) << joined.error().sentence;
+    const Rank rank = (*joined)->rank();
+    if (rank == 1) {
+      const auto words = (*joined)->all_gather({}, base::Deadline::after(milliseconds(20000)));
+      EXPECT_TRUE(words);
+      const std::string word(reinterpret_cast<const char*>((*words)[0].data()), (*words)[0].size());
+      const int silent = connected_to_descriptor(word.substr(1));
+      EXPECT_GE(silent, 0);
+      over.arrive_and_wait();
+      close(silent);
+      return;
+    }
+    const auto all = (*joined)->exchange_descriptors(-1, base::Deadline::after(milliseconds(1500)));
+    EXPECT_FALSE(all);
+    if (rank == 0 && !all) {
+      EXPECT_EQ(all.error().status, CCOM_TIMEOUT);
+      EXPECT_NE(all.error().sentence.find("ranks 1 did not bring their descriptors; process " +
+                                          std::to_string(getpid()) +
+                                          " of this host connected and sends nothing"),
+                std::string::npos)
+          << all.error().sentence;
+    }
+    over.arrive_and_wait();
+  });
 }
 
 TEST(NetworkBootstrap, NamesTheRanksThatNeverCome) {

@@ -6,7 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <new>
 #include <set>
+#include <system_error>
 
 #include "driver/emulator/service/error.h"
 #include "tests/unit/driver/emulator/service/fake_chip.h"
@@ -41,6 +43,19 @@ TEST_F(CallsOfASession, ACallWithoutARowIsNamedInItsRefusal) {
   neuron_ioctl_dmabuf_fd argument = {};
   EXPECT_EQ(session_->ioctl(NEURON_IOCTL_DMABUF_FD, &argument), -EOPNOTSUPP);
   EXPECT_THAT(last_error(), ::testing::HasSubstr("does not serve DMABUF_FD"));
+}
+
+TEST_F(CallsOfASession, WhateverFailsInACallIsItsAnswerAndTheNextOneIsServed) {
+  neuron_ioctl_semaphore read = {0, 0, 0};
+  behaviour_.before_read = [](uint64_t) {
+    throw std::system_error(EAGAIN, std::system_category());
+  };
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_SEMAPHORE_READ, &read), -EIO);
+  EXPECT_THAT(last_error(), ::testing::HasSubstr("was given up: Resource temporarily unavailable"));
+  behaviour_.before_read = [](uint64_t) { throw std::bad_alloc(); };
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_SEMAPHORE_READ, &read), -ENOMEM);
+  behaviour_.before_read = nullptr;
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_SEMAPHORE_READ, &read), 0) << last_error();
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <future>
 #include <string>
 
+#include "driver/base/process_status.h"
 #include "driver/emulator/service/error.h"
 #include "hw/notification.h"
 #include "tests/support/child.h"
@@ -75,6 +76,19 @@ TEST_F(CoreCalls, AMarkOfAProcessThatHasEndedIsWaitedForAndThatOfOneThatLivesIsN
   ASSERT_EQ(instance_->open(0, O_RDWR, Client{.pid = ::getppid(), .process = 3}, &third), 0);
   EXPECT_EQ(mark(third, 1, 0, 0, &map), -EBUSY);
   EXPECT_THAT(last_error(), HasSubstr("core 0 is held by pid " + std::to_string(::getpid())));
+
+  // Nor is that of a process which lives on without its first thread.
+  test::Child child = test::Child::forked([] { return test::live_in_another_thread(); });
+  ASSERT_TRUE(test::eventually([&] {
+    return base::process_status(child.pid()).value_or(base::ProcessStatus{}).state == 'Z';
+  }));
+  Session* fourth = nullptr;
+  ASSERT_EQ(instance_->open(0, O_RDWR, Client{.pid = child.pid(), .process = 4}, &fourth), 0);
+  ASSERT_EQ(mark(fourth, 1, 1, 1, &map), 0);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(mark(third, 1, 1, 1, &map), -EBUSY);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_THAT(last_error(), HasSubstr("core 1 is held by pid " + std::to_string(child.pid())));
 }
 
 TEST_F(CoreCalls, ClosingADescriptorGivesUpItsMarks) {

@@ -26,7 +26,8 @@ struct FakeBehaviour {
   uint64_t packets = 0;
   std::vector<uint64_t> writes;  // offsets, in order, when `record`
   bool record = false;
-  std::function<chip::RunResult()> run;  // of run_group
+  std::function<chip::RunResult()> run;       // of run_group
+  std::function<void(uint64_t)> before_read;  // of the register at an offset
 };
 
 class FakeChip final : public chip::Chip {
@@ -40,6 +41,7 @@ class FakeChip final : public chip::Chip {
   }
 
   uint32_t read_register(uint64_t offset) override {
+    if (behaviour_.before_read) behaviour_.before_read(offset);
     const std::lock_guard lock(mutex_);
     if (offset == NEURON_V2_MISC_RAM + NEURON_FW_ROUTING_ID) return config_.routing_id;
     const uint64_t in_half = offset % NEURON_UDMA_S2M;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <stdexcept>
 
 namespace neuron::transport {
 namespace {
@@ -29,6 +30,17 @@ TEST(Workers, RunJobsWhenNoThreadCanBeAddedForThem) {
   workers.submit(client_process(1), [&] { second.set_value(); });
   EXPECT_EQ(first.get_future().wait_for(kPatience), std::future_status::ready);
   EXPECT_EQ(second.get_future().wait_for(kPatience), std::future_status::ready);
+}
+
+TEST(Workers, AJobThatThrowsCostsNoOtherOneAnything) {
+  Workers workers(0);
+  std::promise<void> done;
+  testing::internal::CaptureStderr();
+  workers.submit(client_process(17), [] { throw std::runtime_error("on purpose"); });
+  workers.submit(client_process(1), [&] { done.set_value(); });
+  EXPECT_EQ(done.get_future().wait_for(kPatience), std::future_status::ready);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "neuron-emulatord: a call of pid 17 was given up: on purpose\n");
 }
 
 TEST(Workers, LetNoJobWaitForAnotherThatBlocks) {
