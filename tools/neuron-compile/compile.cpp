@@ -218,8 +218,9 @@ int compile(const Options& options) {
           "module has its shapes already",
           tools::kWrongUsage);
     }
-    if (!module)
+    if (!module) {
       return say(options.model + ": " + no_module(options, *bytes, module.error()), kNotAModel);
+    }
     return finish(options, module->graph, module->refusals, begin);
   }
   const std::string folder = path.has_parent_path() ? path.parent_path().string() : ".";

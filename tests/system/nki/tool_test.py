@@ -119,7 +119,7 @@ class Tool(unittest.TestCase):
         kernel = "@nki.jit\ndef double(x):\n    return {}\n"
         for name, text, said in (
                 ("name", start + kernel.format("factr * nl.load(x)"), "name.py:4: NameError: name 'factr' is not defined"),
-                ("call", start + kernel.format("nl.lod(x)"), "call.py:4: AttributeError: "),
+                ("call", start + kernel.format("nl.loads(x)"), "call.py:4: AttributeError: "),
                 ("module", "import nosuchmodule\n" + start, "module.py:1: ModuleNotFoundError: No module named 'nosuchmodule'"),
                 ("imports", start + "import json\njson.loads('{')\n", "imports.py:3: JSONDecodeError: ")):
             with self.subTest(name):

@@ -277,8 +277,9 @@ std::vector<std::vector<double>> Collector::pair_times(uint64_t& bytes) const {
     const ccom_pair_t pair = job_.phases[p].blocks[0].pairs[0];
     bytes = at.row.size;
     // The receiver knows when the message has arrived; the sender may be done earlier.
-    if (!at.failed && at.row.failure.empty())
+    if (!at.failed && at.row.failure.empty()) {
       result[pair.source][pair.target] = at.row.rank_mean_us[pair.target];
+    }
   }
   return result;
 }
