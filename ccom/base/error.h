@@ -23,8 +23,8 @@ Error fail(ccom_status_t status, fmt::format_string<A...> text, A&&... arguments
   return {status, base::format(text, std::forward<A>(arguments)...)};
 }
 
-// The sentence with the meaning of the errno value appended. The status is CCOM_RESOURCE for
-// ENOMEM, EMFILE, ENFILE and ENOSPC, else CCOM_SYSTEM.
+// The sentence with the meaning of the errno value appended, and what to do about EMFILE. The
+// status is CCOM_RESOURCE for ENOMEM, EMFILE, ENFILE and ENOSPC, else CCOM_SYSTEM.
 Error system_error(int errno_value, std::string sentence);
 
 }  // namespace neuron::ccom

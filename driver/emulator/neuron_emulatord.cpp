@@ -226,6 +226,8 @@ int run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Of a file that may not grow, a client's or standard output, the write says so.
+  std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app{"Emulated Neuron devices that many processes share.", "neuron-emulatord"};
   Options options;
   add_options(app, options);
@@ -263,8 +265,6 @@ int main(int argc, char** argv) {
   if (spare >= 0) ::close(spare);
   // A client that is gone is told by the result of a call, and by no signal.
   std::signal(SIGPIPE, SIG_IGN);
-  // Nor is a file of a client that may not grow: the write says so.
-  std::signal(SIGXFSZ, SIG_IGN);
   try {
     if (!options.machine.folder.empty()) {
       return neuron::transport::run_vfio_user(options.profile, options.machine);

@@ -17,7 +17,7 @@ NRT_STATUS report(const char* name, const Error& error, Failure failure) noexcep
   const auto status = static_cast<int>(error.status);
   if (failure == Failure::kAnswer) {
     log_info(LogComponent::kNrt, "{} (status {})", sentence, status);
-  } else {
+  } else if (failure == Failure::kUnseen || !told_by_program(LogComponent::kNrt)) {
     log_error(LogComponent::kNrt, "{} (status {})", sentence, status);
   }
   return error.status;
@@ -30,7 +30,9 @@ NRT_STATUS report_exception(const char* name, const char* what, bool memory) noe
       base::format_arguments_into(text, sizeof(text), "{}: {}", fmt::make_format_args(name, what));
   const std::string_view sentence(text, size);
   set_last_error(sentence);
-  log_error(LogComponent::kNrt, "{} (status {})", sentence, static_cast<int>(status));
+  if (!told_by_program(LogComponent::kNrt)) {
+    log_error(LogComponent::kNrt, "{} (status {})", sentence, static_cast<int>(status));
+  }
   return status;
 }
 

@@ -17,8 +17,9 @@
 namespace neuron::runtime::api {
 
 // What a failure means to an operator. Of a question by which callers find out what a host can do,
-// a refusal is an answer, and no line among the errors of the log.
-enum class Failure : uint8_t { kError, kAnswer };
+// a refusal is an answer, and no line among the errors of the log. Of a function that the public
+// header declares without a status, no program sees the failure: it is always logged.
+enum class Failure : uint8_t { kError, kAnswer, kUnseen };
 
 // Records and logs the error of the C function `name`.
 NRT_STATUS report(const char* name, const Error& error, Failure failure = Failure::kError) noexcept;

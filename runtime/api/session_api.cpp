@@ -81,7 +81,8 @@ NRT_EXPORT NRT_STATUS nrt_init(nrt_framework_type_t framework, const char* fw_ve
 // the function by another name.
 extern "C" NRT_STATUS close_with_status(void) __asm__("nrt_close");
 NRT_EXPORT NRT_STATUS close_with_status(void) {
-  return unguarded_state("nrt_close", [] { return close_session(); });
+  return unguarded_state(
+      "nrt_close", [] { return close_session(); }, Failure::kUnseen);
 }
 
 NRT_EXPORT NRT_STATUS nrt_get_total_nc_count(uint32_t* vnc_count) {

@@ -70,6 +70,10 @@ constexpr EnvironmentVariable kTable[] = {
      "what is logged of files, models and executions", kLog},
     {"NEURON_RT_LOG_LEVEL_TDRV", "as NEURON_RT_LOG_LEVEL",
      "what is logged of devices, memory and rings", kLog},
+    {"NEURON_OPEN_PROGRAM_TELLS", "0, 1 (0)",
+     "1: the program prints the sentences of calls that fail, and of variables that nothing reads, "
+     "itself; they are not logged on the console as well. Warnings and what only the log tells are",
+     kLog},
     {"NEURON_RT_LOG_LOCATION", "console, syslog (console)", "where the log goes", kLog},
     {"NEURON_RT_LOG_LOCATION_NRT", "console, syslog, a file",
      "where the log of the interface and sessions goes", kLog},
@@ -254,8 +258,12 @@ std::vector<std::string> unknown_variables(const char* const* environment) {
     name = name.substr(0, name.find('='));
     const bool ours = std::any_of(std::begin(kOurs), std::end(kOurs),
                                   [&](std::string_view begin) { return name.starts_with(begin); });
-    if (!ours || find_variable(name) != nullptr) continue;
-    const std::string_view nearest = base::nearest_name(name, names);
+    if (find_variable(name) != nullptr) continue;
+    // Of other families there are variables that others read: only what is very like one is named.
+    const std::string_view nearest =
+        ours ? base::nearest_name(name, names)
+             : base::nearest_name(name, names, {.most = 2, .written = 1, .known = 1});
+    if (!ours && nearest.empty()) continue;
     sentences.push_back(format("no part of this runtime reads the environment variable {}{}",
                                escaped(name),
                                nearest.empty() ? "; neuron-environment(7) lists those that it reads"
@@ -269,9 +277,9 @@ std::string environment_page(std::string_view version) {
       ".TH NEURON\\-ENVIRONMENT 7 \"\" \"neuron\\-open\\-runtime {}\" \"\"\n.SH NAME\n"
       "neuron\\-environment \\- environment variables of the Neuron runtime\n.SH DESCRIPTION\n"
       "nrt_init() reads these variables of a program that uses libnrt.so.1. A variable that begins "
-      "with NEURON_RT_, NEURON_OPEN_, NEURON_EMULATOR_ or CCOM_ and is not among them gives a "
-      "warning in the log, once in a process, with the nearest name; NEURON_RT_LOG_LEVEL=ERROR "
-      "silences it.\n",
+      "with NEURON_RT_, NEURON_OPEN_, NEURON_EMULATOR_ or CCOM_ and is not among them, or one that "
+      "differs from one of them in two letters at most, gives a warning in the log, once in a "
+      "process, with the nearest name; NEURON_RT_LOG_LEVEL=ERROR silences it.\n",
       roff(version));
   std::string_view group;
   for (const EnvironmentVariable& variable : kTable) {

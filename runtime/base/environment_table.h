@@ -27,8 +27,8 @@ std::span<const EnvironmentVariable> environment_table();
 const EnvironmentVariable* find_variable(std::string_view name);
 
 // A sentence for each variable of `environment` ("NAME=value") that begins as those of this runtime
-// and of libccom do (NEURON_RT_, NEURON_OPEN_, NEURON_EMULATOR_, CCOM_) and is not in the table,
-// with the nearest name that is.
+// and of libccom do (NEURON_RT_, NEURON_OPEN_, NEURON_EMULATOR_, CCOM_), or differs from one of
+// them in two letters at most, and is not in the table, with the nearest name that is.
 std::vector<std::string> unknown_variables(const char* const* environment);
 
 // neuron-environment(7), in the language of man.

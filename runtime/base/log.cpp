@@ -38,6 +38,7 @@ struct Route {
   std::atomic<bool> chosen{false};  // the environment says the level
 };
 Route routes[kLogComponents];
+std::atomic<bool> program_tells{false};  // relaxed, as the routes are
 
 // False until the environment has been read once. Two threads that find it false both read it, with
 // the same result. Release in configure_log() pairs with the acquire in log_enabled(): a thread
@@ -191,6 +192,8 @@ Result<void> configure_log() {
         value_or(read_place("NEURON_RT_LOG_LOCATION" + suffix, place, true), place),
         std::memory_order_relaxed);
   }
+  program_tells.store(value_or(environment_boolean("NEURON_OPEN_PROGRAM_TELLS", false), false),
+                      std::memory_order_relaxed);
   configured.store(true, std::memory_order_release);  // Pairs with the acquire in log_enabled().
   if (!failed) return {};
   warn_of(first.sentence);
@@ -208,6 +211,12 @@ bool log_enabled(LogComponent component, LogLevel level) noexcept {
   return level != LogLevel::kQuiet &&
          static_cast<uint8_t>(level) <=
              routes[static_cast<int>(component)].level.load(std::memory_order_relaxed);
+}
+
+bool told_by_program(LogComponent component) noexcept {
+  (void)log_enabled(component, LogLevel::kError);  // reads the environment if nobody has
+  return program_tells.load(std::memory_order_relaxed) &&
+         routes[static_cast<int>(component)].place.load(std::memory_order_relaxed) == kConsole;
 }
 
 bool notices_enabled(LogComponent component) noexcept {

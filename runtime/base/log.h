@@ -33,6 +33,10 @@ Result<void> configure_log();
 void set_system_log(const char* path);
 
 bool log_enabled(LogComponent component, LogLevel level) noexcept;
+// Whether the program prints the sentences of calls that fail, and of variables that nothing reads,
+// itself (NEURON_OPEN_PROGRAM_TELLS), so that a line on the same console would repeat them. False
+// if the component's log goes elsewhere.
+bool told_by_program(LogComponent component) noexcept;
 // Whether a warning is shown that an operator has to know of: also if nobody has chosen a level.
 bool notices_enabled(LogComponent component) noexcept;
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "driver/base/file_descriptor.h"
 #include "driver/base/guarded.h"
@@ -44,7 +46,8 @@ std::optional<std::string> variable(const char* name) {
   return value;
 }
 
-// Empty if dumps are off.
+// Empty if dumps are off. Whoever names a program wants dumps, and hears once that it cannot be
+// run.
 std::string program() {
   // A program with more rights than its user runs nothing that the user names.
   if (::getauxval(AT_SECURE) != 0) return {};
@@ -53,7 +56,17 @@ std::string program() {
   if (local && local->empty() && remote && remote->empty()) return {};
   const std::string named = environment_text("NEURON_OPEN_DUMP_PROGRAM");
   std::string path = named.empty() ? kProgram : named;
-  return ::access(path.c_str(), X_OK) == 0 ? path : std::string();
+  if (::access(path.c_str(), X_OK) == 0) return path;
+  const int reason = errno;
+  static std::atomic<size_t> told{0};  // the hash of the last name; relaxed, only the value counts
+  const size_t hash = std::hash<std::string>{}(path) | 1;
+  if (!named.empty() && told.exchange(hash, std::memory_order_relaxed) != hash) {
+    const Error why = fail_with_errno(NRT_FAILURE, reason, "'{}', which cannot be run", path);
+    log_notice(LogComponent::kNrt,
+               "there is no core dump of the failed execution: NEURON_OPEN_DUMP_PROGRAM names {}",
+               why.sentence);
+  }
+  return {};
 }
 
 std::string instance_id() {
@@ -186,7 +199,11 @@ Result<void> write_new(const std::string& path, std::string_view text) {
   while (!text.empty()) {
     const ssize_t done = ::write(file.get(), text.data(), text.size());
     if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) return fail_with_errno(NRT_FAILURE, errno, "'{}' cannot be written", path);
+    if (done <= 0) {
+      const int reason = errno;
+      ::unlink(path.c_str());  // half a dump looks like a whole one
+      return fail_with_errno(NRT_FAILURE, reason, "'{}' cannot be written", path);
+    }
     text.remove_prefix(static_cast<size_t>(done));
   }
   return {};
@@ -261,8 +278,8 @@ std::optional<CoreDump> CoreDump::write_files(Session& session, const LoadedMode
   const uint32_t number = session.core_dumps.fetch_add(1, std::memory_order_relaxed);
   if (number >= kMostDumps) {
     if (number == kMostDumps) {
-      log_warning(LogComponent::kNrt,
-                  "{} core dumps were written since nrt_init, and no more of them are", kMostDumps);
+      log_notice(LogComponent::kNrt,
+                 "{} core dumps were written since nrt_init, and no more of them are", kMostDumps);
     }
     return std::nullopt;
   }
@@ -292,8 +309,8 @@ std::optional<CoreDump> CoreDump::write_files(Session& session, const LoadedMode
     }
   }
   if (!written) {
-    log_warning(LogComponent::kNrt, "there is no core dump of the failed execution: {}",
-                written.error().sentence);
+    log_notice(LogComponent::kNrt, "there is no core dump of the failed execution: {}",
+               written.error().sentence);
     return std::nullopt;
   }
   log_warning(LogComponent::kNrt, "a core dump of the failed execution of '{}' is in {}",
@@ -333,8 +350,8 @@ std::optional<CoreDump> CoreDump::write(Session& session, const LoadedModel& mod
                                         const Error& error) noexcept {
   return base::guarded([&] { return write_files(session, model, error); },
                        [](const char* what, bool) -> std::optional<CoreDump> {
-                         log_warning(LogComponent::kNrt,
-                                     "there is no core dump of the failed execution: {}", what);
+                         log_notice(LogComponent::kNrt,
+                                    "there is no core dump of the failed execution: {}", what);
                          return std::nullopt;
                        });
 }
@@ -343,12 +360,12 @@ void CoreDump::hand_over() const noexcept {
   base::guarded(
       [&] {
         if (const auto done = run_child_program(command_, kPatience); !done) {
-          log_warning(LogComponent::kNrt, "the core dump stays where it is: {}",
-                      done.error().sentence);
+          log_notice(LogComponent::kNrt, "the core dump stays where it is: {}",
+                     done.error().sentence);
         }
       },
       [](const char* what, bool) {
-        log_warning(LogComponent::kNrt, "the core dump stays where it is: {}", what);
+        log_notice(LogComponent::kNrt, "the core dump stays where it is: {}", what);
       });
 }
 

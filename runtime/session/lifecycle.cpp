@@ -82,7 +82,9 @@ Result<void> open_session(const Caller& caller) {
   // Each once: some programs initialise the runtime again and again.
   static auto* told = new std::set<std::string>;
   for (const std::string& sentence : unknown_variables(environ)) {
-    if (told->insert(sentence).second) log_notice(LogComponent::kNrt, "{}", sentence);
+    if (told->insert(sentence).second && !told_by_program(LogComponent::kNrt)) {
+      log_notice(LogComponent::kNrt, "{}", sentence);
+    }
   }
   NEURON_TRY(configuration, read_configuration());
   auto session = Session::open(configuration, caller);

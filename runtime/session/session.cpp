@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/session/session.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -9,6 +11,7 @@
 
 #include "driver/ndl/error.h"
 #include "nrt/nds/neuron_ds.h"
+#include "runtime/base/environment_table.h"
 #include "runtime/base/log.h"
 #include "runtime/device/core_reset.h"
 #include "runtime/device/driver_error.h"
@@ -17,16 +20,26 @@
 namespace neuron::runtime {
 namespace {
 
+// Why there may be no device: "; no part of this runtime reads ...; is NEURON_EMULATOR meant?".
+std::string misspelt_emulator() {
+  std::string text;
+  for (const std::string& sentence : unknown_variables(environ)) {
+    if (sentence.ends_with("is NEURON_EMULATOR meant?")) text += "; " + sentence;
+  }
+  return text;
+}
+
 Result<std::vector<int>> available_devices() {
   std::string why;
-  if (ndl::port(why) == nullptr) return fail(NRT_FAILURE, "{}", why);
+  if (ndl::port(why) == nullptr) return fail(NRT_FAILURE, "{}{}", why, misspelt_emulator());
   std::vector<int> indexes(MAX_NEURON_DEVICE_COUNT);
   const int count = ndl_available_devices(indexes.data(), static_cast<int>(indexes.size()));
   if (count < 0) return driver_error(NRT_FAILURE, count, "looking for Neuron devices");
   if (count == 0) {
     return fail(NRT_FAILURE,
                 "no Neuron device: load the driver so that /dev/neuron0 exists, or set "
-                "NEURON_EMULATOR=trn1.2xlarge for an emulated one");
+                "NEURON_EMULATOR=trn1.2xlarge for an emulated one{}",
+                misspelt_emulator());
   }
   indexes.resize(std::min<size_t>(count, indexes.size()));
   return indexes;

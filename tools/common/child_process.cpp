@@ -139,6 +139,7 @@ void ChildProcess::run(const Options& options, const Prepared& prepared) {
   for (int i = 0; i < 3; ++i) {
     if (prepared.streams[i] >= 0) ::dup2(prepared.streams[i], i);
   }
+  if (options.own_session) ::setsid();
   if (options.first_without_memory) {
     // Everybody may offer himself. Where this is not possible, the kernel chooses.
     const int score = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -155,8 +156,6 @@ void ChildProcess::run(const Options& options, const Prepared& prepared) {
   if (options.dies_without_reader) ::signal(SIGPIPE, SIG_DFL);
   ::execvpe(prepared.file, prepared.words.data(), prepared.variables.data());
   const int why = errno;
-  const std::string& text = options.complaint;
-  if (!text.empty() && ::write(STDERR_FILENO, text.data(), text.size()) < 0) ::_exit(126);
   if (::write(prepared.failed, &why, sizeof why) < 0) ::_exit(126);
   ::_exit(127);
 }

@@ -63,7 +63,7 @@ class ChildProcess {
     int signal_at_our_death = 0;        // that the child gets when the thread that started it ends
     bool dies_without_reader = false;   // SIGPIPE ends it, even if this program ignores the signal
     bool first_without_memory = false;  // the kernel ends it before this program
-    std::string complaint = {};         // to its standard error if the command cannot be started
+    bool own_session = false;           // Ctrl-C on this program's terminal is not meant for it
   };
 
   explicit ChildProcess(const Options& options);
@@ -85,6 +85,9 @@ class ChildProcess {
   void signal(int number) const;
   // Sends the signal, and SIGKILL if the process has not ended within the grace.
   void end(int number, std::chrono::milliseconds grace);
+
+  // Leaves the process to itself: it outlives this object, and is no longer waited for.
+  void let_go() { pid_ = -1; }
 
   // Valid once the process has ended.
   const Ending& ending() const { return ending_; }

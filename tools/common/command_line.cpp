@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/common/command_line.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
-#include <numeric>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -55,6 +55,17 @@ void warn_of_variables(const CLI::App& app) {
   }
 }
 
+// A file that may not grow ends the write with EFBIG, about which there is a sentence, and not the
+// program. A handler, because the programs that this one starts do not inherit it; who started this
+// program may have ignored the signal.
+void survive_limits() {
+  struct sigaction action = {};
+  if (::sigaction(SIGXFSZ, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGXFSZ, &action, nullptr);
+}
+
 // The text of --help behind the options.
 std::string footer(const Manual& manual) {
   std::string text;
@@ -74,42 +85,41 @@ std::string footer(const Manual& manual) {
   return text;
 }
 
-// The edit distance: how many letters must be inserted, deleted or changed.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0]++;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t changed = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, changed});
-    }
-  }
-  return row.back();
-}
+// Letters that a name of an option or of a command may differ in from what was meant.
+constexpr base::Nearness kNear{.most = 2, .written = 1, .known = 3};
 
 // The long option, of the program or of the given command, that is most like `word`; empty if none
 // is.
 std::string meant(const CLI::App& app, std::string_view word) {
-  std::string best;
-  size_t least = 3;
-  const std::string_view name = word.substr(0, word.find('='));
+  std::vector<std::string_view> names;
   std::vector<const CLI::App*> given{&app};
   for (const CLI::App* command : app.get_subcommands()) given.push_back(command);
   for (const CLI::App* level : given) {
     for (const CLI::Option* option : level->get_options()) {
       if (option->get_group().empty()) continue;  // hidden options
-      for (const std::string& known : option->get_lnames()) {
-        const size_t far = distance(name, "--" + known);
-        if (far < least && far * 3 <= known.size()) {
-          least = far;
-          best = "--" + known;
-        }
-      }
+      for (const std::string& known : option->get_lnames()) names.push_back(known);
     }
   }
-  return best;
+  if (word.starts_with("--")) word.remove_prefix(2);
+  const std::string_view nearest = base::nearest_name(word.substr(0, word.find('=')), names, kNear);
+  return nearest.empty() ? "" : "--" + std::string(nearest);
+}
+
+// The command at this level that is most like `word`; empty if none is.
+std::string meant_command(const CLI::App& level, const std::string& word) {
+  std::vector<std::string_view> names;
+  for (const CLI::App* command : level.get_subcommands({})) {
+    if (!command->get_group().empty()) names.push_back(command->get_name());
+  }
+  return std::string(base::nearest_name(word, names, kNear));
+}
+
+// The first word that is no option and that nobody expected.
+std::string unknown_word(const CLI::App& app) {
+  for (const std::string& word : app.remaining(true)) {
+    if (!word.starts_with('-')) return word;
+  }
+  return {};
 }
 
 // Which command is missing or unknown: "there is no command \"inof\"; it is one of info, unpack".
@@ -120,10 +130,7 @@ std::string about_commands(const CLI::App& app) {
   for (const CLI::App* command : level->get_subcommands({})) {
     known += (known.empty() ? "" : ", ") + command->get_name();
   }
-  std::string unknown;
-  for (const std::string& word : app.remaining(true)) {
-    if (unknown.empty() && !word.starts_with('-')) unknown = word;
-  }
+  const std::string unknown = unknown_word(app);
   return (unknown.empty() ? "a command is missing" : "there is no command \"" + unknown + "\"") +
          "; it is one of " + known;
 }
@@ -151,7 +158,11 @@ std::string complaint(const CLI::App* app, const CLI::Error& error) {
     const std::string word = option != std::string::npos
                                  ? unknown.substr(option, unknown.find(' ', option) - option)
                                  : "";
-    const std::string other = word.empty() ? "" : meant(*app, word);
+    // Of a program that can do without a command, a command that is misspelt is a word too many.
+    const std::string other = !word.empty() ? meant(*app, word)
+                              : app->get_subcommands().empty()
+                                  ? meant_command(*app, unknown_word(*app))
+                                  : "";
     if (!other.empty() && other == word.substr(0, word.find('='))) {
       what += "; " + other + " stands before the command";
     } else if (!other.empty()) {
@@ -399,6 +410,7 @@ std::string CommandLine::generate(const std::string& what) {
 }
 
 std::optional<CommandLine::Answer> CommandLine::read(const std::vector<std::string>& words) {
+  survive_limits();
   describe();
   if (words.size() == 2 && words[0] == "--generate") {
     const std::string text = generate(words[1]);

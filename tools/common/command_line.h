@@ -6,7 +6,8 @@
 // program's own variables. Help goes to standard output with exit status 0, a sentence about wrong
 // usage to standard error with exit status 2. Every program has --help and --version. The build
 // calls --generate man|bash|zsh|fish, which no help mentions, to write the manual page and the
-// completions from the same declarations.
+// completions from the same declarations. Whoever reads arguments survives SIGXFSZ from then on:
+// a write behind a limit of file sizes fails with EFBIG.
 // Callers: main() of each program. Thread-safe: no. The variables must outlive the CommandLine.
 // CLI11 is compiled in command_line.cpp only: it costs five seconds in each file that includes it.
 #ifndef TOOLS_COMMON_COMMAND_LINE_H

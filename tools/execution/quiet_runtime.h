@@ -7,10 +7,11 @@
 
 namespace neuron::execution {
 
-// Lets libnrt log nothing of its interface and sessions, where the environment does not say what it
-// shall log: their failures would be told twice. What libnrt alone would tell, variables that
-// nothing reads, this prints to standard error, a line each that begins with `program`; with
-// NEURON_RT_LOG_LEVEL=ERROR or QUIET it does not, as libnrt does not.
+// Lets libnrt not log calls that fail on the console: they would be told twice. All else that its
+// log has, warnings of lost data among it, is shown as the environment says. Variables that nothing
+// reads are printed here to standard error, a line each that begins with `program`; with
+// NEURON_RT_LOG_LEVEL=ERROR or QUIET they are not, as libnrt does not tell them then. With
+// NEURON_RT_LOG_LEVEL_NRT this does nothing: the log is as it was asked for.
 void quiet_runtime(const char* program);
 
 }  // namespace neuron::execution

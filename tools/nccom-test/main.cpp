@@ -388,6 +388,10 @@ int run(int argc, char** argv) {
   if (const auto made = make_dump_folder(*options); !made) return complain(made.error(), 1);
   if (options->worker) return run_worker(context);
   if (options->launched && options->launched->process != 0) return join_launched(context);
+  for (const std::string& file :
+       {options->calibration, options->json, options->csv, options->heat_map_file}) {
+    if (const auto free = check_writable(file); !free) return complain(free.error(), 1);
+  }
   if (options->check == Check::kRandom && !options->seed) {
     std::fprintf(stderr, "nccom-test: --seed %llu\n", static_cast<unsigned long long>(seed));
   }

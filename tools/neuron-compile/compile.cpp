@@ -9,6 +9,7 @@
 
 #include "driver/base/format.h"
 #include "runtime/base/file.h"
+#include "runtime/neff/header.h"
 #include "tools/common/exit_status.h"
 #include "tools/common/progress_bar.h"
 #include "tools/compiler/hlo/importer.h"
@@ -145,6 +146,18 @@ bool is_module(const Options& options, const std::filesystem::path& path) {
   return options.framework == Framework::kXla;
 }
 
+// Why the file is no HLO module, and what it is or may be.
+std::string no_module(const Options& options, const std::vector<uint8_t>& bytes,
+                      const runtime::Error& error) {
+  if (neff::parse_header(bytes)) {
+    return "the file is a NEFF, which is compiled already; neuron-run executes it, and "
+           "neuron-packager info shows what it is";
+  }
+  if (options.framework != Framework::kByName) return error.sentence;
+  return error.sentence +
+         "; an ONNX model has a name that ends with .onnx, or --framework ONNX says what it is";
+}
+
 // From the graph on, whatever it came from.
 int finish(const Options& options, graph::Graph& graph, const std::vector<graph::Refusal>& refusals,
            std::chrono::steady_clock::time_point begin) {
@@ -205,7 +218,9 @@ int compile(const Options& options) {
           "module has its shapes already",
           tools::kWrongUsage);
     }
-    if (!module) return say(options.model + ": " + module.error().sentence, kNotAModel);
+    if (!module) {
+      return say(options.model + ": " + no_module(options, *bytes, module.error()), kNotAModel);
+    }
     return finish(options, module->graph, module->refusals, begin);
   }
   const std::string folder = path.has_parent_path() ? path.parent_path().string() : ".";

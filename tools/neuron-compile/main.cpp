@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "tools/common/command_line.h"
+#include "tools/common/output.h"
 #include "tools/compiler/hlo/importer.h"
 #include "tools/execution/quiet_runtime.h"
 #include "tools/neuron-compile/compile.h"
@@ -136,7 +137,7 @@ int main(int argc, char** argv) {
          modules ? neuron::hlo::opcode_names() : neuron::onnx::operator_names()) {
       std::printf("%s\n", name.c_str());
     }
-    return tools::kDone;
+    return tools::finish_output("neuron-compile") ? tools::kDone : tools::kFailed;
   }
   if (options.model.empty()) {
     std::fprintf(stderr, "neuron-compile: give the file to compile\n");
@@ -148,5 +149,7 @@ int main(int argc, char** argv) {
   if (!narrow) options.lowering.products = lowering::ProductType::kF32;
   // The sentence that is printed already contains what libnrt would log.
   neuron::execution::quiet_runtime("neuron-compile");
-  return compile(options);
+  const int status = compile(options);
+  const bool printed = tools::finish_output("neuron-compile");
+  return status == tools::kDone && !printed ? tools::kFailed : status;
 }

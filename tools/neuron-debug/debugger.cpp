@@ -2,6 +2,7 @@
 #include "tools/neuron-debug/debugger.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <ostream>
 #include <regex>
 #include <sstream>
@@ -51,10 +52,12 @@ const std::vector<Debugger::Command>& Debugger::commands() {
 // Names out of a NEFF can neither break a line nor command a terminal.
 void Debugger::say(const std::string& text) {
   std::istringstream lines(text);
+  errno = 0;
   for (std::string line; std::getline(lines, line);) {
     parts_.out << runtime::escaped(line) << (lines.eof() ? "" : "\n");
   }
   parts_.out << std::flush;
+  if (!parts_.out && output_error_ == 0) output_error_ = errno;
 }
 
 bool Debugger::run() {

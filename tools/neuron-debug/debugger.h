@@ -33,6 +33,8 @@ class Debugger final : public runtime::LaunchDebugger {
 
   // Until `quit` or the end of the commands. False: a command was wrong.
   bool run();
+  // The errno value of the first output that failed; 0: none has.
+  int output_error() const { return output_error_; }
 
   void begins() override { set_breakpoints(); }
   bool look() override;
@@ -86,6 +88,7 @@ class Debugger final : public runtime::LaunchDebugger {
   unsigned next_number_ = 1;
   bool running_ = false;  // an execution is under way
   bool released_ = false, good_ = true;
+  int output_error_ = 0;
   bool ended_ = false;          // there are no more commands
   bool quit_ = false;           // the last one was `quit`
   bool failed_ = false;         // the execution, by itself

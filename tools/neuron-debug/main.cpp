@@ -13,6 +13,7 @@
 #include "runtime/base/file.h"
 #include "runtime/neff/npy_file.h"
 #include "tools/common/command_line.h"
+#include "tools/common/output.h"
 #include "tools/execution/session.h"
 #include "tools/neuron-debug/debugger.h"
 #include "tools/neuron-debug/manual.h"
@@ -77,10 +78,13 @@ Result<void> open_script(const std::string& path, std::ifstream& script) {
   return {};
 }
 
-Result<bool> debug(const Wishes& wishes, std::ifstream& script) {
+// `unwritten`: the errno value of output that failed.
+Result<bool> debug(const Wishes& wishes, std::ifstream& script, int& unwritten) {
   NEURON_TRY(bytes, tools::read_file(wishes.neff));
   NEURON_TRY(session, execution::Session::open(1));
-  NEURON_TRY(model, execution::Model::load(bytes, 0));
+  auto loaded = execution::Model::load(bytes, 0);
+  if (!loaded) return loaded.error().with("{}", wishes.neff);
+  const auto model = std::move(*loaded);
   NEURON_CHECK(write_inputs(*model, wishes.inputs));
   NEURON_TRY(watched, WatchedModel::of(model->handle()));
   std::istream& commands = wishes.script.empty() ? std::cin : script;
@@ -100,6 +104,7 @@ Result<bool> debug(const Wishes& wishes, std::ifstream& script) {
   watched->watch(&debugger);
   const bool good = debugger.run();
   watched->watch(nullptr);
+  unwritten = debugger.output_error();
   return good;
 }
 
@@ -129,8 +134,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "neuron-debug: %s\n", opened.error().sentence.c_str());
     return tools::kWrongUsage;
   }
-  const auto good = debug(wishes, script);
-  if (good) return *good ? tools::kDone : 1;
+  int unwritten = 0;
+  const auto good = debug(wishes, script, unwritten);
+  const bool printed = tools::finish_output("neuron-debug", unwritten);
+  if (good) return *good && printed ? tools::kDone : tools::kFailed;
   std::fprintf(stderr, "neuron-debug: %s\n", good.error().sentence.c_str());
   return neuron::doctor::exit_status_of(good.error().sentence);
 }

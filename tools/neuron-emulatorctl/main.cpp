@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/base/utf8.h"
 #include "runtime/base/file.h"
 #include "tools/common/command_line.h"
 #include "tools/common/output.h"
@@ -35,7 +36,7 @@ struct Options {
 };
 
 // A line of a plan, "-" for standard input, or the name of a file with a plan.
-bool read_plan(const std::string& what, std::string& plan, std::string& error) {
+bool read_any_plan(const std::string& what, std::string& plan, std::string& error) {
   if (what.find('{') == what.find_first_not_of(" \t\n") && what.find('{') != std::string::npos) {
     plan = what;
     return true;
@@ -53,6 +54,19 @@ bool read_plan(const std::string& what, std::string& plan, std::string& error) {
   }
   plan.assign(bytes->begin(), bytes->end());
   return true;
+}
+
+// As read_any_plan(); a request has text alone.
+bool read_plan(const std::string& what, std::string& plan, std::string& error) {
+  if (!read_any_plan(what, plan, error)) return false;
+  if (neuron::base::is_utf8(plan)) return true;
+  size_t at = 0;
+  for (size_t next = 1; next != 0; at += next) {
+    next = neuron::base::first_character(std::string_view(plan).substr(at)).bytes;
+  }
+  error = "the plan " + (what == "-" ? "of standard input" : "'" + what + "'") +
+          " is no text: byte " + std::to_string(at) + " is not UTF-8; expected JSON";
+  return false;
 }
 
 void add_commands(neuron::tools::Command& line, Options& options, control::Request& request) {

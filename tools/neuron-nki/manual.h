@@ -19,7 +19,8 @@ project, lowers the trace to a NEFF, executes that on an emulated device, and sa
 say: values, modelled time, what is out of range, and on which line of Python.
 
 All commands but lower are of the Python package, and need Python 3.11 and NumPy. `neuron-nki run
---help` shows the options of run, and so on.)",
+--help` shows the options of run, and so on. An error in the file of a kernel is one line with its place;
+--traceback shows the stack.)",
       .sections =
           {{"A KERNEL",
             R"(FILE.py::KERNEL names a function of a file. --shapes gives an array for each argument that has no

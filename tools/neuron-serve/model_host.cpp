@@ -110,8 +110,13 @@ void ModelHost::run() {
     if (error.empty()) error = unknown_batched();
     if (error.empty() && models_.empty()) {
       error = failed_.empty()
-                  ? "no file in " + options_.models +
-                        " ends with .neff or .onnx, and no folder in it has versions of a model"
+                  ? options_.only.empty()
+                        ? "no file in " + options_.models +
+                              " ends with .neff or .onnx, and no folder in it has versions of a "
+                              "model"
+                        : options_.models + "/" + options_.only +
+                              " is no model: its name ends neither with .neff nor with .onnx; give "
+                              "a model or a folder of models with --models"
                   : "no model can be served; the first: " + failed_.begin()->second;
     }
   }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Core dumps of failed executions, and the program that takes them.
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <csignal>
 #include <filesystem>
 #include <sstream>
 
@@ -117,6 +119,52 @@ TEST_F(CoreDumps, AProgramThatFailsOrAFolderOfSomethingElseChangesNoStatus) {
   const Setting file("NEURON_RT_LOCAL_CORE_DUMP_DIRECTORY", folder_.write("file", "x").c_str());
   EXPECT_EQ(faulty.run(), expected);
   EXPECT_EQ(read_file(folder_.path("file")), "x");
+}
+
+TEST_F(CoreDumps, WhoAskedForOneIsToldByDefaultWhyThereIsNone) {
+  const Setting level("NEURON_RT_LOG_LEVEL", nullptr);
+  nrt_close();
+  init();
+  Loaded faulty(bytes_of(kernels::deadlock()));
+  const auto told = [&] {
+    testing::internal::CaptureStderr();
+    EXPECT_NE(faulty.run(), NRT_SUCCESS);
+    return testing::internal::GetCapturedStderr();
+  };
+  {
+    const std::string none = folder_.path("none");
+    const Setting program("NEURON_OPEN_DUMP_PROGRAM", none.c_str());
+    EXPECT_THAT(told(), HasSubstr("NEURON_OPEN_DUMP_PROGRAM names '" + none +
+                                  "', which cannot be run: No such file"));
+    EXPECT_THAT(told(), Not(HasSubstr("DUMP_PROGRAM"))) << "once";
+  }
+  {
+    const Setting file("NEURON_RT_LOCAL_CORE_DUMP_DIRECTORY", folder_.write("file", "x").c_str());
+    EXPECT_THAT(told(), HasSubstr("there is no core dump of the failed execution: "));
+  }
+  (void)script("exit 3");
+  EXPECT_THAT(told(), HasSubstr("the core dump stays where it is: "));
+}
+
+TEST_F(CoreDumps, ADiskThatIsFullLeavesASentenceAndNoHalfFile) {
+  const Setting level("NEURON_RT_LOG_LEVEL", nullptr);
+  nrt_close();
+  init();
+  Loaded faulty(bytes_of(kernels::deadlock()));
+  struct rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  struct rlimit tight = before;
+  tight.rlim_cur = 1024;  // the sentence fits, a dump does not
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
+  EXPECT_NE(faulty.run(), NRT_SUCCESS);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::AllOf(HasSubstr("there is no core dump of the failed execution: "),
+                             HasSubstr("cannot be written: File too large")));
+  EXPECT_THAT(dumps(), testing::IsEmpty());
 }
 
 TEST_F(CoreDumps, AProcessThatFailsForEverDoesNotFillTheDisk) {

@@ -130,6 +130,12 @@ TEST_F(Session, WithoutDeviceSaysHowToGetOne) {
   if (access("/dev/neuron0", F_OK) == 0) GTEST_SKIP() << "this host has a device";
   EXPECT_NE(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS);
   EXPECT_THAT(nrt_open_last_error(), HasSubstr("NEURON_EMULATOR"));
+  {
+    const Setting misspelt("NEURON_EMULTOR", "trn1.2xlarge");
+    EXPECT_NE(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS);
+    EXPECT_THAT(nrt_open_last_error(),
+                HasSubstr("variable NEURON_EMULTOR; is NEURON_EMULATOR meant?"));
+  }
   // Who asks whether there is a device, as libfabric does, is answered by the status alone.
   const Setting errors("NEURON_RT_LOG_LEVEL", "ERROR");
   EXPECT_NE(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS);  // reads the level

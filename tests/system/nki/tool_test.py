@@ -114,6 +114,22 @@ class Tool(unittest.TestCase):
                                capture_output=True, text=True, check=True).stdout
         self.assertIn("kernels.py", shown)
 
+    def test_an_error_in_the_file_of_a_kernel_is_one_line_with_its_place(self):
+        start = "import nki, nki.language as nl\n"
+        kernel = "@nki.jit\ndef double(x):\n    return {}\n"
+        for name, text, said in (
+                ("name", start + kernel.format("factr * nl.load(x)"), "name.py:4: NameError: name 'factr' is not defined"),
+                ("call", start + kernel.format("nl.loads(x)"), "call.py:4: AttributeError: "),
+                ("module", "import nosuchmodule\n" + start, "module.py:1: ModuleNotFoundError: No module named 'nosuchmodule'"),
+                ("imports", start + "import json\njson.loads('{')\n", "imports.py:3: JSONDecodeError: ")):
+            with self.subTest(name):
+                (self.folder / f"{name}.py").write_text(text)
+                words = ("compile", f"{name}.py::double", "--shapes", "128x64", "-o", "x.neff")
+                one = self.nki(*words, status=1)
+                self.assertRegex(one, r"^neuron-nki: (\S*/)?" + re.escape(said))
+                self.assertEqual(one.count("\n"), 1, one)
+                self.assertIn("Traceback (most recent call last)", self.nki(*words, "--traceback", status=1))
+
     def test_lint_names_what_a_compiler_refuses(self):
         self.assertIn("kernels.py:11: try and except", self.nki("lint", "kernels.py", status=1))
 

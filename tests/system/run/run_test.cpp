@@ -353,6 +353,41 @@ TEST_F(Run, NamesAVariableOfTheEnvironmentThatNothingReads) {
   EXPECT_EQ(said.error, "");
 }
 
+TEST_F(Run, ShowsOnceWhatFailsAndAllThatOnlyTheRuntimeKnows) {
+  make_sum();
+  const auto lines = [](const std::string& text) {
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  for (const char* level : {"", "ERROR", "WARN"}) {
+    // A session that cannot begin does not fail the run.
+    const test::Environment inspected{{"NEURON_RT_INSPECT_ENABLE", "1"},
+                                      {"NEURON_RT_INSPECT_OUTPUT_DIR", "/dev/full/inspected"},
+                                      {"NEURON_RT_LOG_LEVEL", level}};
+    for (const std::string program :
+         {kProgram + " sum.neff --random",
+          test::built("bin/neuron-bench") + " exec -n 1 -w none sum.neff --fixed-nc-count 1"}) {
+      const Said said = shell(program, inspected);
+      EXPECT_EQ(said.ending, 0) << said.error;
+      EXPECT_THAT(said.error, AllOf(HasSubstr(" ERROR NRT "), HasSubstr("/dev/full/inspected")))
+          << program << level;
+    }
+    const Said refused = run("none.neff --random", {{"NEURON_RT_LOG_LEVEL", level}});
+    EXPECT_EQ(lines(refused.error), 1) << level << refused.error;
+  }
+  // Where its files cannot be written the run is over, and nothing is lost without a word.
+  const test::Daemon daemon(folder_);
+  const Said said = shell("{ (ulimit -f 0; trap '' XFSZ; exec " + kProgram +
+                              " sum.neff --random 2>&1 >/dev/null) | cat; } >&2",
+                          {{"NEURON_EMULATOR", daemon.emulator()},
+                           {"NEURON_RT_INSPECT_ENABLE", "1"},
+                           {"NEURON_RT_INSPECT_OUTPUT_DIR", folder_.path("inspected")}});
+  EXPECT_THAT(said.error, HasSubstr("File too large"));
+  const Said quiet = run("sum.neff --random", {{"NEURON_RT_INSPECT_ENABLE", "1"},
+                                               {"NEURON_RT_INSPECT_OUTPUT_DIR", "/dev/full/x"},
+                                               {"NEURON_RT_LOG_LEVEL_NRT", "QUIET"}});
+  EXPECT_EQ(quiet.error, "") << "whoever chooses a level gets it";
+}
+
 TEST_F(Run, OfBenchTakesOneCoreWhenOneIsAskedFor) {
   const test::Daemon daemon(folder_);
   test::Worker holder(folder_, daemon.emulator(), 0, "tensor_add.neff");

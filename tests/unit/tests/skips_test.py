@@ -6,8 +6,10 @@ import importlib.util
 import io
 import contextlib
 import pathlib
+import sys
 import tempfile
 import unittest
+import unittest.mock
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "skips"
 loader = importlib.machinery.SourceFileLoader("skips", str(SCRIPT))
@@ -73,6 +75,22 @@ class Skips(unittest.TestCase):
 
     def test_the_committed_list_is_well_formed(self):
         self.assertTrue(skips.read_expected((SCRIPT.parent / "expected-skips.tsv").read_text()))
+
+
+class Readme(unittest.TestCase):
+    def test_each_command_of_a_page_that_is_not_run_is_a_skip_that_is_expected(self):
+        file = SCRIPT.parent / "system" / "programs" / "readme"
+        source_loader = importlib.machinery.SourceFileLoader("readme", str(file))
+        readme = importlib.util.module_from_spec(importlib.util.spec_from_loader("readme", source_loader))
+        with unittest.mock.patch.object(sys, "argv", [str(file), "build"]):
+            source_loader.exec_module(readme)
+        rows = skips.read_expected((SCRIPT.parent / "expected-skips.tsv").read_text())
+        _, skipped, _ = readme.script("README.md")
+        self.assertGreater(len(skipped), 5)
+        found = skips.skips_of("\n".join(skipped))
+        self.assertEqual(len(found), len(skipped))
+        for skip in found:
+            self.assertTrue(skips.is_expected(skip, "tests", rows), skip)
 
 
 if __name__ == "__main__":

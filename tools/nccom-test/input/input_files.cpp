@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/nccom-test/input/input_files.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <boost/json/array.hpp>
 #include <cerrno>
 #include <charconv>
@@ -9,6 +13,7 @@
 #include <set>
 #include <sstream>
 
+#include "driver/base/file_descriptor.h"
 #include "runtime/base/file.h"
 #include "runtime/neff/json_document.h"
 #include "runtime/neff/json_object.h"
@@ -263,6 +268,25 @@ Result<void> write_text(const std::string& path, const std::string& text) {
   const auto written =
       tools::write_file(path, {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
   if (!written) return from(written.error());
+  return {};
+}
+
+Result<void> check_writable(const std::string& path) {
+  struct stat status = {};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (path.empty() || path == "-" ||
+      (exists && !S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))) {
+    return {};
+  }
+  if (exists && S_ISDIR(status.st_mode)) {
+    return fail(CCOM_INVALID, "{} is a directory; expected the name of a file", path);
+  }
+  // The file is replaced as a whole, by a new one in its folder.
+  const std::string made = path + ".part" + std::to_string(::getpid());
+  const base::FileDescriptor file(
+      ::open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file) return ccom::system_error(errno, ccom::format("cannot create {}", path));
+  ::unlink(made.c_str());
   return {};
 }
 

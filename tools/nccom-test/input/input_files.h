@@ -47,6 +47,9 @@ struct BlockOptions {
 ccom::Result<std::string> read_text(const std::string& path);
 // Writes the whole text or nothing; "-" is standard output.
 ccom::Result<void> write_text(const std::string& path, const std::string& text);
+// Whether write_text() could, as far as that is known beforehand: whoever measures for minutes asks
+// first. Leaves no file.
+ccom::Result<void> check_writable(const std::string& path);
 
 ccom::Result<std::vector<GroupConfig>> parse_replica_groups(const std::string& text,
                                                             const std::string& file,

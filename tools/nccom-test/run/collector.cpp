@@ -11,6 +11,32 @@ using ccom::format;
 
 namespace {
 constexpr size_t kMostNamed = 16;
+
+// "rank 3", "ranks 0, 1 and 3 to 7".
+std::string text_of(std::vector<uint32_t> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (last - i < 2) last = i;  // two neighbours are named
+    parts.push_back(last == i ? std::to_string(ranks[i])
+                              : format("{} to {}", ranks[i], ranks[last]));
+    i = last + 1;
+  }
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < parts.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string Collector::Told::sentence() const {
+  if (ranks.empty()) return text;
+  if (of_ranks) return format("{}: {}", text_of(ranks), text);
+  return ranks.size() == 1 ? text : format("{} (said by {})", text, text_of(ranks));
 }
 
 Collector::Collector(const Job& job, uint32_t ranks)
@@ -58,9 +84,7 @@ void Collector::put(const Message& message) {
   if (message.kind == Message::Kind::kBroken) {
     rank.ended = true;
     rank.doing = "failed: " + message.text;
-    fail_locked(message.text.find("rank") == std::string::npos
-                    ? format("rank {}: {}", message.rank, message.text)
-                    : message.text);
+    fail_locked({message.text, message.text.find("rank") == std::string::npos, {message.rank}});
     return;
   }
   if (!known(message)) return;
@@ -113,22 +137,34 @@ void Collector::lost(uint32_t rank, const std::string& why) {
   rank_states_[rank].doing = why;
   ++changes_;
   changed_.notify_all();
-  fail_locked(format("rank {}: {} while {}", rank, why, doing));
+  fail_locked({format("{} while {}", why, doing), true, {rank}});
 }
 
-void Collector::fail_locked(const std::string& sentence) {
+void Collector::fail_locked(Told told) {
   if (state_ == State::kBroken) {
-    if (notes_.size() < kMostNamed) notes_.push_back(sentence);
+    const auto same = [&](const Told& earlier) {
+      return !told.ranks.empty() && !earlier.ranks.empty() && earlier.text == told.text &&
+             earlier.of_ranks == told.of_ranks;
+    };
+    const auto at = std::find_if(notes_.begin(), notes_.end(), same);
+    if (same(first_)) {
+      first_.ranks.push_back(told.ranks.front());
+    } else if (at != notes_.end()) {
+      at->ranks.push_back(told.ranks.front());
+    } else if (notes_.size() < kMostNamed) {
+      notes_.push_back(std::move(told));
+    }
     return;
   }
   state_ = State::kBroken;
+  first_ = std::move(told);
   for (auto& phase : cells_) {
     for (auto& step : phase) {
       bool open = false;
       for (Cell& each : step) {
         if (each.outstanding == 0) continue;
         open = true;
-        if (each.row.failure.empty()) each.row.failure = sentence;
+        if (each.row.failure.empty()) each.failed = true;
       }
       if (open) return;
     }
@@ -137,7 +173,7 @@ void Collector::fail_locked(const std::string& sentence) {
 
 void Collector::give_up(const std::string& sentence) {
   const std::lock_guard lock(mutex_);
-  fail_locked(sentence);
+  fail_locked({.text = sentence});
   changed_.notify_all();
 }
 
@@ -213,8 +249,9 @@ std::vector<Block> Collector::blocks() const {
       block.group_ranks = static_cast<uint32_t>(from.groups.front().size());
       block.operations_per_iteration = from.options.operations_per_iteration;
       for (const auto& step : cells_[p]) {
-        if (step[b].outstanding == 0 || !step[b].row.failure.empty()) {
+        if (step[b].outstanding == 0 || step[b].failed || !step[b].row.failure.empty()) {
           block.rows.push_back(step[b].row);
+          if (step[b].failed) block.rows.back().failure = first_.sentence();
         }
       }
       if (!block.rows.empty()) result.push_back(std::move(block));
@@ -225,7 +262,9 @@ std::vector<Block> Collector::blocks() const {
 
 std::vector<std::string> Collector::notes() const {
   const std::lock_guard lock(mutex_);
-  return notes_;
+  std::vector<std::string> sentences;
+  for (const Told& note : notes_) sentences.push_back(note.sentence());
+  return sentences;
 }
 
 std::vector<std::vector<double>> Collector::pair_times(uint64_t& bytes) const {
@@ -238,7 +277,9 @@ std::vector<std::vector<double>> Collector::pair_times(uint64_t& bytes) const {
     const ccom_pair_t pair = job_.phases[p].blocks[0].pairs[0];
     bytes = at.row.size;
     // The receiver knows when the message has arrived; the sender may be done earlier.
-    if (at.row.failure.empty()) result[pair.source][pair.target] = at.row.rank_mean_us[pair.target];
+    if (!at.failed && at.row.failure.empty()) {
+      result[pair.source][pair.target] = at.row.rank_mean_us[pair.target];
+    }
   }
   return result;
 }

@@ -48,7 +48,8 @@ class Collector {
   size_t steps() const;
   // Rows so far, except those of the heat map.
   std::vector<Block> blocks() const;
-  // Messages that came after the run had failed.
+  // Messages that came after the run had failed. What several ranks say word for word is one, with
+  // their numbers: "... (said by ranks 0, 1 and 3 to 7)".
   std::vector<std::string> notes() const;
   // Mean time by [source][target], microseconds; empty without a heat map. `bytes`: of a message.
   std::vector<std::vector<double>> pair_times(uint64_t& bytes) const;
@@ -58,6 +59,14 @@ class Collector {
     Row row;
     std::vector<bool> told;  // by rank
     uint32_t outstanding = 0;
+    bool failed = false;  // by the failure of the run
+  };
+  // A sentence, and the ranks that it is of. `of_ranks`: it begins with them.
+  struct Told {
+    std::string text;
+    bool of_ranks = false;
+    std::vector<uint32_t> ranks = {};
+    std::string sentence() const;
   };
   struct RankState {
     size_t position = 0;  // phase and step, counted through
@@ -68,7 +77,7 @@ class Collector {
   Cell& cell(const Message& message);
   bool known(const Message& message) const;
   std::string missing_locked() const;
-  void fail_locked(const std::string& sentence);
+  void fail_locked(Told told);
   void count_completed();
 
   const Job& job_;
@@ -78,7 +87,8 @@ class Collector {
   std::vector<std::vector<std::vector<Cell>>> cells_;  // phase, step, block
   std::vector<size_t> first_step_;                     // of each phase
   std::vector<RankState> rank_states_;
-  std::vector<std::string> notes_;
+  Told first_;  // the failure of the step under way
+  std::vector<Told> notes_;
   size_t completed_ = 0, ended_ = 0;
   State state_ = State::kRunning;
   Clock::time_point progress_ = Clock::now();

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -92,15 +93,18 @@ class ProcessTeam final : public Team {
       if (!errors) return ccom::system_error(errno, format("log {}", log));
     }
     using Stream = tools::ChildProcess::Stream;
-    Child child{.process = tools::ChildProcess(
-                    {.command = words,
-                     .input = Stream::kPipe,
-                     .errors = Stream::kLog,
-                     .log = errors.get(),
-                     .signal_at_our_death = SIGKILL,
-                     .complaint = "nccom-test: cannot start a process: no such program\n"}),
+    Child child{.process = tools::ChildProcess({.command = words,
+                                                .input = Stream::kPipe,
+                                                .errors = Stream::kLog,
+                                                .log = errors.get(),
+                                                .signal_at_our_death = SIGKILL}),
                 .part = part,
                 .name = name};
+    if (child.process.ended_by(base::Deadline::after(std::chrono::milliseconds(0))) &&
+        child.process.ending().how == tools::Ending::How::kNotStarted) {
+      return ccom::system_error(child.process.ending().code,
+                                format("{}: '{}' cannot be started", name, words.front()));
+    }
     const std::string line = secret + "\n";
     // A process that is already gone is noticed when its output ends.
     if (write(child.process.input(), line.data(), line.size()) < 0 && errno != EPIPE) {
@@ -224,6 +228,13 @@ std::vector<std::string> split_command(const std::string& command, const std::st
 }
 
 Result<std::unique_ptr<Team>> start_threads(const RunContext& context, Collector& collector) {
+  // Each rank of a process opens the memory of all others; most systems leave room above the limit
+  // that they begin with.
+  struct rlimit files = {};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+    files.rlim_cur = files.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &files);
+  }
   std::string root, secret;
   if (context.backend == Backend::kNetwork) {
     NEURON_TRY(free, free_root());

@@ -6,7 +6,9 @@ import importlib.util
 import inspect
 import os
 import sys
+import sysconfig
 import time
+import traceback
 
 import numpy as np
 
@@ -221,6 +223,7 @@ def parser():
         command.add_argument("--target", choices=sorted(GENERATIONS))
         command.add_argument("--grid", type=int, default=0, help="run kernel[GRID]")
         command.add_argument("--seed", type=int, default=0)
+        command.add_argument("--traceback", action="store_true", help="show Python's stack of an error in the kernel's file")
         if name == "compile":
             command.add_argument("-o", "--output", required=True, metavar="FILE.neff")
             command.add_argument("--trace", metavar="FILE", help="also write the trace")
@@ -236,6 +239,18 @@ def parser():
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--time", type=float, default=600, help="seconds in all")
     return line
+
+
+def user_line(error):
+    """FILE:LINE of the innermost line that is neither of this package nor of Python's; None: the error is not the user's."""
+    ours = [os.path.dirname(os.path.abspath(__file__)), os.path.dirname(os.path.abspath(np.__file__))]
+    ours += [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
+    place = None
+    for frame in traceback.extract_tb(error.__traceback__):
+        path = os.path.abspath(frame.filename)
+        if not frame.filename.startswith("<") and not any(path.startswith(folder + os.sep) for folder in ours):
+            place = f"{frame.filename}:{frame.lineno}"
+    return place
 
 
 def main(words=None):
@@ -258,6 +273,13 @@ def main(words=None):
         if not printing or flushed():
             what = f"cannot write to standard output: {error.strerror}" if printing else error
             print(f"neuron-nki: {what}", file=sys.stderr)
+        return 1
+    except Exception as error:  # pylint: disable=broad-except  # whatever a kernel's file raises
+        place = user_line(error)
+        if place is None or getattr(options, "traceback", False):
+            raise
+        said = " ".join(str(error).split("\n"))
+        print(f"neuron-nki: {place}: {type(error).__name__}: {said}".rstrip(": "), file=sys.stderr)
         return 1
 
 

@@ -37,6 +37,24 @@ TEST(NearestName, OfTwoThatAreAsNearIsTheFirst) {
   EXPECT_EQ(nearest_name("caz", kNames), "cat");
 }
 
+TEST(NearestName, TwoSwappedLettersAreOneChange) {
+  constexpr Nearness kOne{.most = 1, .written = 1, .known = 3};
+  constexpr std::array<std::string_view, 4> kNames = {"input", "level", "batch", "train"};
+  EXPECT_EQ(nearest_name("inptu", kNames, kOne), "input");
+  EXPECT_EQ(nearest_name("levle", kNames, kOne), "level");
+  EXPECT_EQ(nearest_name("bacth", kNames, kOne), "batch");
+  EXPECT_EQ(nearest_name("trian", kNames, kOne), "train");
+  EXPECT_EQ(nearest_name("tairn", kNames, kOne), "");
+}
+
+TEST(NearestName, MayDifferInAShareOfTheLettersOfTheNameThatExists) {
+  constexpr Nearness kThird{.most = 2, .written = 1, .known = 3};
+  constexpr std::array<std::string_view, 2> kNames = {"wide", "colour"};
+  EXPECT_EQ(nearest_name("wire", kNames, kThird), "wide");
+  EXPECT_EQ(nearest_name("ware", kNames, kThird), "");
+  EXPECT_EQ(nearest_name("clor", kNames, kThird), "colour");
+}
+
 // Seven letters are too many, however long a name is.
 TEST(NearestName, IsWithinSixLetters) {
   constexpr std::array<std::string_view, 1> kNames = {"abcdefghijklmnopqrst"};

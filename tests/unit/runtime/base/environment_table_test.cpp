@@ -32,6 +32,31 @@ TEST(EnvironmentTable, NamesTheNearestVariableOfOneThatNobodyReads) {
   EXPECT_TRUE(unknown_variables(nullptr).empty());
 }
 
+TEST(EnvironmentTable, NamesWhatIsWithinTwoLettersOfAVariableWhateverItBeginsWith) {
+  const std::pair<const char*, const char*> misses[] = {
+      {"NEURON_EMULATR_FAULTS=x", "NEURON_EMULATOR_FAULTS"},
+      {"NEURON_OPN_MODEL_TIME_LIMIT_US=1", "NEURON_OPEN_MODEL_TIME_LIMIT_US"},
+      {"NERON_RT_VISIBLE_CORES=0", "NEURON_RT_VISIBLE_CORES"},
+      {"NEURON_LOGICAL_NC_CONFG=1", "NEURON_LOGICAL_NC_CONFIG"},
+      {"NEURON_FAIL_ON_NANS=1", "NEURON_FAIL_ON_NAN"},
+      {"NEURON_EMULTOR=trn1.2xlarge", "NEURON_EMULATOR"},
+      {"COCM_ORDER=fast", "CCOM_ORDER"}};
+  for (const auto& [set, meant] : misses) {
+    const char* environment[] = {set, nullptr};
+    const auto sentences = unknown_variables(environment);
+    ASSERT_EQ(sentences.size(), 1u) << set;
+    EXPECT_THAT(sentences[0], testing::EndsWith(std::string("is ") + meant + " meant?"));
+  }
+  const char* others[] = {"NEURON_SERVE_CORES=1",
+                          "NEURON_CC_FLAGS=-O2",
+                          "NEURON_PROFILE=x",
+                          "NEURON_TEST_EMULATOR=x",
+                          "NCCL_DEBUG=INFO",
+                          "PATH=/bin",
+                          nullptr};
+  EXPECT_TRUE(unknown_variables(others).empty());
+}
+
 TEST(EnvironmentTable, SuggestsOnlyNamesThatItHasInEveryFamily) {
   const std::pair<const char*, const char*> misses[] = {
       {"NEURON_RT_LOG_LEVEL_FOO=INFO", "NEURON_RT_LOG_LEVEL_"},

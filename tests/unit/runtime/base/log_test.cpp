@@ -31,9 +31,9 @@ class Log : public testing::Test {
  protected:
   void SetUp() override { path_ = testing::TempDir() + "log_test_" + std::to_string(getpid()); }
   void TearDown() override {
-    for (const char* name :
-         {"NEURON_RT_LOG_LEVEL", "NEURON_RT_LOG_LEVEL_TDRV", "NEURON_RT_LOG_LOCATION",
-          "NEURON_RT_LOG_LOCATION_NRT", "NEURON_RT_LOG_LOCATION_TDRV"}) {
+    for (const char* name : {"NEURON_RT_LOG_LEVEL", "NEURON_RT_LOG_LEVEL_TDRV",
+                             "NEURON_RT_LOG_LOCATION", "NEURON_RT_LOG_LOCATION_NRT",
+                             "NEURON_RT_LOG_LOCATION_TDRV", "NEURON_OPEN_PROGRAM_TELLS"}) {
       unsetenv(name);
     }
     (void)configure_log();
@@ -113,6 +113,19 @@ TEST_F(Log, ShowsANoticeUnlessSomebodyHasChosenALevelWithoutWarnings) {
   EXPECT_FALSE(shown("QUIET", nullptr));
   EXPECT_FALSE(shown(nullptr, "ERROR"));
   EXPECT_FALSE(shown("INFO", "QUIET"));
+}
+
+TEST_F(Log, LeavesToTheProgramOnlyWhatWouldStandOnTheSameConsole) {
+  EXPECT_FALSE(told_by_program(LogComponent::kNrt));
+  setenv("NEURON_OPEN_PROGRAM_TELLS", "1", 1);
+  ASSERT_TRUE(configure_log());
+  EXPECT_TRUE(told_by_program(LogComponent::kNrt));
+  EXPECT_TRUE(notices_enabled(LogComponent::kNrt));
+  EXPECT_TRUE(log_enabled(LogComponent::kNrt, LogLevel::kError));
+  setenv("NEURON_RT_LOG_LOCATION_NRT", path_.c_str(), 1);
+  ASSERT_TRUE(configure_log());
+  EXPECT_FALSE(told_by_program(LogComponent::kNrt)) << "the file has all";
+  EXPECT_TRUE(told_by_program(LogComponent::kTdrv));
 }
 
 TEST_F(Log, ReportsASettingThatItCannotReadAndUsesTheDefault) {

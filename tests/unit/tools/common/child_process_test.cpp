@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -123,6 +124,24 @@ TEST(ChildProcess, DiesWithItsObject) {
   char nothing;
   EXPECT_EQ(::read(output[0], &nothing, 1), 0);  // the last writer is gone
   ::close(output[0]);
+}
+
+TEST(ChildProcess, ThatIsLetGoOutlivesItsObjectInASessionOfItsOwn) {
+  pid_t pid = -1;
+  {
+    ChildProcess child(
+        {.command = {"/bin/sh", "-c", "echo $$; exec sleep 50"}, .own_session = true});
+    char line[32] = "";
+    ASSERT_GT(::read(child.output(), line, sizeof line - 1), 0);
+    pid = std::atoi(line);
+    child.let_go();
+  }
+  EXPECT_EQ(::getsid(pid), pid);
+  EXPECT_EQ(::kill(pid, 0), 0);
+  ::kill(pid, SIGKILL);
+  int status = 0;
+  ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
 }
 
 TEST(ChildProcess, IsWhatTheKernelEndsFirstIfItIsToBe) {

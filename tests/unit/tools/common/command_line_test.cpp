@@ -100,6 +100,26 @@ TEST(CommandLine, ComplaintsNameTheProgramAndTheOptionThatWasMeant) {
   EXPECT_EQ(error.find("did you mean"), std::string::npos) << error;
 }
 
+TEST(CommandLine, SwappedLettersAreOneMistake) {
+  for (const auto& [wrong, right] : {std::pair<const char*, const char*>{"--inptu", "--input"},
+                                     {"--levle", "--level"},
+                                     {"--bacth=3", "--batch"}}) {
+    CommandLine line(kManual);
+    std::string text;
+    for (const char* name : {"--input", "--level", "--batch"}) line.option(name, text);
+    const auto answer = line.read({wrong});
+    ASSERT_TRUE(answer);
+    EXPECT_NE(answer->error.find(std::string("; did you mean ") + right + "?"), std::string::npos)
+        << answer->error;
+  }
+  CommandLine line(kManual);
+  line.command("train", "what else it does");
+  const auto answer = line.read({"trian"});
+  ASSERT_TRUE(answer);
+  EXPECT_NE(answer->error.find("not expected: trian; did you mean train?"), std::string::npos)
+      << answer->error;
+}
+
 TEST(CommandLine, ARequiredOptionThatIsMisspeltIsNamedAsItWasWritten) {
   CommandLine line(kManual);
   std::string models, file;

@@ -288,6 +288,35 @@ TEST_F(Collected, TheFirstFailureIsThatOfTheStepUnderWayAndTheOthersAreNotes) {
   EXPECT_EQ(collector_.notes().size(), 16u);
 }
 
+TEST_F(Collected, JoinsWhatSeveralRanksSayWordForWord) {
+  const Job job = *make_job(options_of(9));
+  Collector collector(job, 9);
+  collector.lost(2, "its process was ended by signal 9");
+  for (const uint32_t rank : {7, 0, 1, 3, 4, 5, 6}) {
+    collector.put(message(Message::Kind::kBroken, rank, 0, "rank 2 (host a) is gone"));
+  }
+  collector.put(message(Message::Kind::kBroken, 8, 0, "no memory"));
+  EXPECT_THAT(
+      collector.notes(),
+      ElementsAre("rank 2 (host a) is gone (said by ranks 0, 1 and 3 to 7)", "rank 8: no memory"));
+  EXPECT_EQ(collector.blocks()[0].rows[0].failure,
+            "rank 2: its process was ended by signal 9 while starting");
+}
+
+TEST_F(Collected, JoinsWhatTheFirstOfThemHasSaid) {
+  const Job job = *make_job(options_of(4));
+  Collector started(job, 4), told(job, 4);
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    started.lost(rank, "its process could not be started (ranks 0-3 on a)");
+    told.put(message(Message::Kind::kBroken, rank, 0, "rank 9 is gone"));
+  }
+  EXPECT_TRUE(started.notes().empty());
+  EXPECT_EQ(started.blocks()[0].rows[0].failure,
+            "ranks 0 to 3: its process could not be started (ranks 0-3 on a) while starting");
+  EXPECT_TRUE(told.notes().empty());
+  EXPECT_EQ(told.blocks()[0].rows[0].failure, "rank 9 is gone (said by ranks 0 to 3)");
+}
+
 TEST_F(Collected, ThoseThatAreFurthestBehindAreMissing) {
   collector_.put(message(Message::Kind::kAt, 0, 0, "joining"));
   EXPECT_EQ(collector_.missing(), "rank 0: joining; rank 1: starting");
