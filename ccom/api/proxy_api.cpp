@@ -22,7 +22,7 @@ ccom_status_t ccom_device_proxy_open(ccom_comm_t* comm, const ccom_device_host_t
       return set_last_error(
           {CCOM_INVALID, "ccom_device_proxy_open needs the functions of this version's host"});
     }
-    auto port = comm->body->open_port();
+    auto port = comm->body->open_port("ccom_device_proxy_open");
     if (!port) return set_last_error(port.error());
     auto owned = std::make_unique<ccom_device_proxy>();
     owned->body = std::make_unique<DeviceProxy>(std::move(*port), *host);

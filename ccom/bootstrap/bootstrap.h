@@ -55,6 +55,9 @@ struct JoinOptions {
   // A neighbour on another host is dead if nothing came from it for this time. 0: never.
   std::chrono::milliseconds heartbeat{900};
 };
+// Asked while the ranks join, by the caller's thread. An error ends the join on this rank and, if
+// it is rank 0, on those that have come.
+using Interruption = std::function<std::optional<Error>()>;
 
 struct Member {
   Rank rank = 0;
@@ -66,7 +69,9 @@ struct Member {
 
 class Bootstrap {
  public:
-  static Result<std::unique_ptr<Bootstrap>> join(const JoinOptions& options);
+  // `listener`: rank 0's socket at the root address, when it is open already; else -1. Takes it.
+  static Result<std::unique_ptr<Bootstrap>> join(const JoinOptions& options, int listener = -1,
+                                                 const Interruption& interrupted = nullptr);
   // Joins all ranks of a job in this process.
   static Result<std::vector<std::unique_ptr<Bootstrap>>> join_all(uint32_t size);
 

@@ -4,8 +4,9 @@
 //
 // Concepts: the lowest rank of a host listens. The others reach its socket through /proc, by the
 // number of a descriptor that it told them. The system says which process a peer is. Nothing is
-// left in the file system, also when ranks are killed. Threads: the caller's. Fails: the job's
-// failure, CCOM_TIMEOUT or a system error, each with the ranks.
+// left in the file system, unless the lowest rank is killed while it makes its socket: then a
+// folder may stay in /tmp. Threads: the caller's. Fails: the job's failure, CCOM_TIMEOUT or a
+// system error, each with the ranks.
 #ifndef CCOM_BOOTSTRAP_FILE_DESCRIPTOR_EXCHANGE_H
 #define CCOM_BOOTSTRAP_FILE_DESCRIPTOR_EXCHANGE_H
 

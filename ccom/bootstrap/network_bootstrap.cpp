@@ -17,13 +17,18 @@ constexpr milliseconds kLinger{200};
 
 }  // namespace
 
-Result<std::unique_ptr<Bootstrap>> Bootstrap::join(const JoinOptions& options) {
-  return NetworkBootstrap::join_at(options, -1);
+Result<std::unique_ptr<Bootstrap>> Bootstrap::join(const JoinOptions& options, int listener,
+                                                   const Interruption& interrupted) {
+  return NetworkBootstrap::join_at(options, listener, interrupted);
 }
 
 Result<std::unique_ptr<Bootstrap>> NetworkBootstrap::join_at(const JoinOptions& options,
-                                                             int listener) {
+                                                             int listener,
+                                                             const Interruption& interrupted) {
   if (options.size == 0 || options.size > kMaxRanks || options.rank >= options.size) {
+    if (listener >= 0) {
+      ::close(listener);
+    }
     return fail(CCOM_INVALID, "rank {} of {} ranks: ranks are 0 to size - 1, and at most {} join",
                 options.rank, options.size, kMaxRanks);
   }
@@ -35,7 +40,8 @@ Result<std::unique_ptr<Bootstrap>> NetworkBootstrap::join_at(const JoinOptions& 
   }
   std::unique_ptr<NetworkBootstrap> made(new NetworkBootstrap(options));
   NEURON_CHECK(made->join_.start(listener));
-  NEURON_CHECK(made->join_.wait());
+  // bounded: by the deadline of the options.
+  NEURON_CHECK(made->join_.wait(interrupted));
   return std::unique_ptr<Bootstrap>(std::move(made));
 }
 

@@ -24,7 +24,8 @@ namespace neuron::ccom {
 class NetworkBootstrap : public Bootstrap {
  public:
   // `listener`: rank 0's socket at the root address, when it is open already; else -1. Takes it.
-  static Result<std::unique_ptr<Bootstrap>> join_at(const JoinOptions& options, int listener);
+  static Result<std::unique_ptr<Bootstrap>> join_at(const JoinOptions& options, int listener,
+                                                    const Interruption& interrupted = nullptr);
   ~NetworkBootstrap() override;
 
   Rank rank() const override { return job_.rank(); }

@@ -19,6 +19,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kWordTime{100};
 // If the deadline leaves a handshake less than this, its timeout says nothing about the other side.
 constexpr milliseconds kTelling{1000};
+// Between two questions whether the join is interrupted.
+constexpr milliseconds kQuestionTime{10};
 
 Result<std::unique_ptr<Loop>> make_loop(const JoinOptions& options, const std::string& secret) {
   std::unique_ptr<SecureChannel> channel;
@@ -82,10 +84,21 @@ Result<void> NetworkJoin::start(int listener) {
   return {};
 }
 
-Result<void> NetworkJoin::wait() {
+Result<void> NetworkJoin::wait(const Interruption& interrupted) {
+  const base::Deadline end = job_.options.deadline.later_by(kGrace);
+  const auto over = [&] { return joined_ || error_.has_value(); };
+  bool asks = interrupted != nullptr;
   std::unique_lock lock(job_.mutex);
-  job_.changed.wait_until(lock, job_.options.deadline.later_by(kGrace).when(),
-                          [&] { return joined_ || error_.has_value(); });
+  while (asks && !over() && !end.expired()) {
+    job_.changed.wait_until(lock, std::min(end, base::Deadline::after(kQuestionTime)).when(), over);
+    lock.unlock();
+    if (const auto error = interrupted()) {
+      job_.loop->post([this, error] { give_up(*error); });
+      asks = false;
+    }
+    lock.lock();
+  }
+  job_.changed.wait_until(lock, end.when(), over);
   if (joined_) {
     return {};
   }

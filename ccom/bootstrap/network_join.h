@@ -33,7 +33,7 @@ class NetworkJoin {
   // `listener`: rank 0's socket at the root address if it is open already, else -1. Takes
   // ownership.
   Result<void> start(int listener);
-  Result<void> wait();
+  Result<void> wait(const Interruption& interrupted);
   bool done() const;  // any thread
 
   // kReady, kTable and kGo. False: no such message from this neighbour.

@@ -5,14 +5,25 @@
 #include <cstring>
 
 #include "ccom/bootstrap/address.h"
+#include "ccom/bootstrap/named_round.h"
 #include "ccom/bootstrap/rank_list.h"
 #include "ccom/communicator/members.h"
 #include "ccom/plan/calibration.h"
 #include "ccom/transport/fabric_address.h"
 #include "ccom/transport/network_port.h"
 #include "driver/base/backoff.h"
+#include "driver/base/file_descriptor.h"
 
 namespace neuron::ccom {
+namespace {
+
+// Rank 0's socket, where ranks that join come.
+Result<int> listen_at(const std::string& root) {
+  NEURON_TRY(address, parse_address(root));
+  return open_listener(address, "rank 0 collects the new ranks");
+}
+
+}  // namespace
 
 Communicator::~Communicator() {
   if (streams_) {
@@ -27,6 +38,9 @@ void Communicator::forget() {
   dump_->forget();
   streams_->forget();
   for (auto& [number, window] : windows_) {
+    static_cast<void>(window.release());
+  }
+  for (auto& window : abandoned_) {
     static_cast<void>(window.release());
   }
   static_cast<void>(bootstrap_.release());
@@ -46,8 +60,7 @@ Result<std::unique_ptr<Communicator>> Communicator::make(std::unique_ptr<Bootstr
   return made;
 }
 
-Result<std::unique_ptr<Communicator>> Communicator::join(Rank rank, uint32_t size,
-                                                         const Settings& settings) {
+Result<JoinOptions> Communicator::join_options(Rank rank, uint32_t size, const Settings& settings) {
   if (settings.require_secret && settings.secret.empty()) {
     NEURON_TRY(root, parse_address(settings.root));
     if (!is_loopback(root)) {
@@ -74,6 +87,12 @@ Result<std::unique_ptr<Communicator>> Communicator::join(Rank rank, uint32_t siz
   options.shared_memory = settings.shared_memory;
   options.device = settings.device;
   options.heartbeat = settings.heartbeat;
+  return options;
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::join(Rank rank, uint32_t size,
+                                                         const Settings& settings) {
+  NEURON_TRY(options, join_options(rank, size, settings));
   NEURON_TRY(bootstrap, Bootstrap::join(options));
   return make(std::move(bootstrap), settings);
 }
@@ -121,9 +140,26 @@ ExecutorContext Communicator::context(base::Deadline deadline) {
   return context;
 }
 
-Result<std::unique_ptr<NetworkPort>> Communicator::open_port() {
+Result<std::unique_ptr<NetworkPort>> Communicator::open_port(const char* call) {
   NEURON_CHECK(streams_->usable());
-  return open_network_port(context(base::Deadline::after(settings_.timeout)));
+  ExecutorContext needs = context(base::Deadline::after(settings_.timeout));
+  needs.call = call;
+  return open_network_port(needs);
+}
+
+Result<void> Communicator::release(void* memory) {
+  for (const auto& [number, window] : windows_) {
+    if (window->shows(memory)) {
+      return fail(
+          CCOM_INVALID,
+          "rank {}: ccom_mem_free({:#x}): window {} shows this memory, and others may write "
+          "there; close it first (ccom_window_close)",
+          rank(), reinterpret_cast<uintptr_t>(memory), number);
+    }
+  }
+  const bool written = std::any_of(abandoned_.begin(), abandoned_.end(),
+                                   [&](const auto& window) { return window->shows(memory); });
+  return written ? memory_->retire(memory) : memory_->release(memory);
 }
 
 Result<uint32_t> Communicator::open_window(void* memory, uint64_t bytes) {
@@ -133,23 +169,37 @@ Result<uint32_t> Communicator::open_window(void* memory, uint64_t bytes) {
   parts.memory = &*memory_;
   parts.failure = &failure_;
   if (!all_mapped()) {
-    NEURON_TRY(port, open_port());
+    NEURON_TRY(port, open_port("ccom_window_open"));
     parts.port = std::move(port);
   }
   NEURON_TRY(window, Window::open(std::move(parts), static_cast<std::byte*>(memory), bytes,
-                                  base::Deadline::after(settings_.timeout)));
-  windows_[next_window_] = std::move(window);
-  return next_window_++;
+                                  next_window_, base::Deadline::after(settings_.timeout)));
+  const uint32_t number = window->number();
+  windows_[number] = std::move(window);
+  next_window_ = number + 1;
+  return number;
 }
 
 Result<void> Communicator::close_window(uint32_t window) {
   NEURON_CHECK(find_window(window));
-  // Nobody puts any more when all are here; after a failure nobody else may come.
-  const Result<void> met = status() == CCOM_SUCCESS
-                               ? meet("ccom_window_close", ccom::format("window {}", window))
-                               : Result<void>();
-  windows_.erase(window);
+  if (status() != CCOM_SUCCESS) {
+    abandon(window);  // nobody else may come
+    return {};
+  }
+  const Result<void> met = meet("ccom_window_close", ccom::format("window {}", window));
+  if (met) {
+    windows_.erase(window);  // all are here, so nobody puts any more
+  } else if (status() != CCOM_SUCCESS) {
+    abandon(window);
+  }
   return met;
+}
+
+void Communicator::abandon(uint32_t window) {
+  const auto found = windows_.find(window);
+  found->second->disconnect();
+  abandoned_.push_back(std::move(found->second));
+  windows_.erase(found);
 }
 
 Result<Window*> Communicator::find_window(uint32_t window) {
@@ -181,13 +231,12 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t
   NEURON_CHECK(streams_->usable());
   const int32_t mine[2] = {color, key};
   const base::Deadline deadline = base::Deadline::after(settings_.timeout);
-  NEURON_TRY(all, bootstrap_->all_gather(std::as_bytes(std::span(mine)), deadline));
+  NEURON_TRY(all, gather_at("ccom_split", *bootstrap_, std::as_bytes(std::span(mine)), deadline));
   std::vector<std::pair<int32_t, Rank>> order;
   for (Rank i = 0; i < size(); ++i) {
     int32_t theirs[2];
     if (all[i].size() != sizeof(theirs)) {
-      return fail(CCOM_MISMATCH, "{} is not at ccom_split, {} is",
-                  describe(bootstrap_->members()[i]), describe(me()));
+      return says_otherwise("ccom_split", *bootstrap_, std::as_bytes(std::span(mine)), i, all[i]);
     }
     std::memcpy(theirs, all[i].data(), sizeof(theirs));
     if (theirs[0] == color) {
@@ -232,17 +281,25 @@ Result<std::unique_ptr<Communicator>> Communicator::shrink() {
   return make(std::move(group), settings_);
 }
 
-Result<void> Communicator::meet(const char* function, const std::string& says) {
-  const std::string mine = ccom::format("{}: {}", function, says);
-  NEURON_TRY(all, bootstrap_->all_gather(bytes_of(mine), base::Deadline::after(settings_.timeout)));
+Result<void> Communicator::meet(const char* function, const std::string& says,
+                                const std::string& trouble) {
+  // The trouble stands on a line of its own.
+  const std::string mine = trouble.empty() ? says : says + "\n" + trouble;
+  NEURON_TRY(all, gather_at(function, *bootstrap_, bytes_of(mine),
+                            base::Deadline::after(settings_.timeout)));
+  Result<void> done;
   for (Rank i = 0; i < size(); ++i) {
     const std::string theirs(reinterpret_cast<const char*>(all[i].data()), all[i].size());
-    if (theirs != mine) {
-      return fail(CCOM_MISMATCH, "{} says \"{}\", {} says \"{}\"", describe(me()), mine,
-                  describe(bootstrap_->members()[i]), theirs);
+    if (!theirs.starts_with(says) ||
+        (theirs.size() != says.size() && theirs[says.size()] != '\n')) {
+      return says_otherwise(function, *bootstrap_, bytes_of(mine), i, all[i]);
+    }
+    if (theirs.size() != says.size() && done) {
+      done = fail(CCOM_INVALID, "{}: {}: {}", function, describe(bootstrap_->members()[i]),
+                  printable(std::span(all[i]).subspan(says.size() + 1)));
     }
   }
-  return {};
+  return done;
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::grow(uint32_t ranks, const std::string& root) {
@@ -260,17 +317,35 @@ Result<std::unique_ptr<Communicator>> Communicator::grow(uint32_t ranks, const s
                 "ccom_grow: the ranks of this communicator joined without an address; give one at "
                 "which rank 0 collects the new ranks");
   }
-  // Ranks that disagree would only find out at the end of their deadlines.
-  NEURON_CHECK(meet("ccom_grow", ccom::format("{} ranks at {}", ranks, settings.root)));
-  return join(rank(), ranks, settings);
+  // Ranks that disagree, or an address that rank 0 cannot have, would only show at the end of the
+  // deadlines.
+  base::FileDescriptor listener;
+  std::string trouble;
+  if (rank() == 0) {
+    const auto opened = listen_at(settings.root);
+    listener = base::FileDescriptor(opened ? *opened : -1);
+    trouble = opened ? "" : opened.error().sentence;
+  }
+  NEURON_CHECK(meet("ccom_grow", ccom::format("{} ranks at {}", ranks, settings.root), trouble));
+  NEURON_TRY(options, join_options(rank(), ranks, settings));
+  const auto interrupted = [this]() -> std::optional<Error> {
+    if (status() == CCOM_SUCCESS) {
+      return std::nullopt;
+    }
+    return failure_.error().with("the communicator that grows has ended");
+  };
+  NEURON_TRY(bootstrap, Bootstrap::join(options, listener.release(), interrupted));
+  return make(std::move(bootstrap), settings);
 }
 
 Result<void> Communicator::suspend() {
   NEURON_CHECK(streams_->usable());
   // When all ranks are here, none reads another's memory any more.
-  NEURON_CHECK(meet("ccom_suspend",
-                    streams_->idle() ? "no operation is under way" : "an operation is under way"));
-  if (!streams_->idle()) {
+  // All decide by what was said: a launched operation may end between two looks.
+  const bool idle = streams_->idle();
+  NEURON_CHECK(
+      meet("ccom_suspend", idle ? "no operation is under way" : "an operation is under way"));
+  if (!idle) {
     return fail(CCOM_INVALID,
                 "ccom_suspend: operations were started and are not over; wait for them first");
   }

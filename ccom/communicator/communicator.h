@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a communicator: it makes the parts, and hands each call to its part.
 //
-// Threads: one at a time, except abort(), dump(), status(), tell() and told(). Owns: everything but
-// buffers outside the arena. Fails: status and sentence; after the first failure from which ranks
-// cannot continue, every later call returns it.
+// Threads: one at a time, except abort(), revoke(), dump(), status(), tell() and told(). Owns:
+// everything but buffers outside the arena. Fails: status and sentence; after the first failure
+// from which ranks cannot continue, every later call returns it.
 #ifndef CCOM_COMMUNICATOR_COMMUNICATOR_H
 #define CCOM_COMMUNICATOR_COMMUNICATOR_H
 
@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ccom/bootstrap/bootstrap.h"
 #include "ccom/communicator/environment.h"
@@ -45,13 +46,15 @@ class Communicator {
   Result<std::string> explain(const ccom_collective_t& call);
 
   Result<void*> allocate(size_t bytes) { return memory_->allocate(bytes); }
-  Result<void> release(void* memory) { return memory_->release(memory); }
+  // Refuses memory that an open window shows.
+  Result<void> release(void* memory);
   // Gives the working memory back, all ranks together, and refuses operations until resume().
   Result<void> suspend();
   Result<void> resume();
   MemoryUse memory() const;
 
-  // Windows have numbers, the same on all ranks, which open and close them together.
+  // Windows have numbers, the same on all ranks, which open and close them together. A window whose
+  // close fails stays open, unless the communicator has failed.
   Result<uint32_t> open_window(void* memory, uint64_t bytes);
   Result<void> close_window(uint32_t window);
   Result<void> put(uint32_t window, Rank target, uint64_t offset, const void* source,
@@ -59,8 +62,8 @@ class Communicator {
   Result<void> wait_signal(uint32_t window, Rank source, uint32_t signal, uint64_t count,
                            std::chrono::milliseconds timeout);
 
-  // A port of its own to all ranks, which call this together.
-  Result<std::unique_ptr<NetworkPort>> open_port();
+  // A port of its own to all ranks, which call this together, in `call`.
+  Result<std::unique_ptr<NetworkPort>> open_port(const char* call);
 
   Result<std::unique_ptr<Communicator>> split(int32_t color, int32_t key);  // null: no color
   Result<std::unique_ptr<Communicator>> shrink();
@@ -80,9 +83,12 @@ class Communicator {
 
   Result<void> set_up(base::Deadline deadline);
   ExecutorContext context(base::Deadline deadline);
-  // Returns when all ranks have said the same at `function`; fails with two that have not.
-  Result<void> meet(const char* function, const std::string& says);
+  static Result<JoinOptions> join_options(Rank rank, uint32_t size, const Settings& settings);
+  // Returns when all ranks have said the same at `function`; fails with two that have not, or with
+  // the trouble of one.
+  Result<void> meet(const char* function, const std::string& says, const std::string& trouble = {});
   Result<Window*> find_window(uint32_t window);
+  void abandon(uint32_t window);
   // Whether every rank can read and write the shared memory of every other.
   bool all_mapped() const;
   const Member& me() const { return bootstrap_->members()[bootstrap_->rank()]; }
@@ -97,6 +103,8 @@ class Communicator {
   std::optional<FlightDump> dump_;
   std::optional<Streams> streams_;
   std::map<uint32_t, std::unique_ptr<Window>> windows_;
+  // Closed after a failure, of which others may not know: they may still write to what these show.
+  std::vector<std::unique_ptr<Window>> abandoned_;
   uint32_t next_window_ = 0;
 };
 

@@ -42,13 +42,24 @@ Result<uint64_t> Heap::allocate(uint64_t bytes) {
               bytes, used_, bytes_, largest_free());
 }
 
+Error Heap::no_block(uint64_t offset) {
+  return fail(CCOM_INVALID,
+              "no block of shared memory begins at offset {}: it was freed before, or is not "
+              "what ccom_mem_alloc returned",
+              offset);
+}
+
+Result<void> Heap::retire(uint64_t offset) {
+  if (allocated_.erase(offset) == 0) {
+    return no_block(offset);
+  }
+  return {};
+}
+
 Result<uint64_t> Heap::release(uint64_t offset) {
   const auto block = allocated_.find(offset);
   if (block == allocated_.end()) {
-    return fail(CCOM_INVALID,
-                "no block of shared memory begins at offset {}: it was freed before, or is not "
-                "what ccom_mem_alloc returned",
-                offset);
+    return no_block(offset);
   }
   uint64_t size = block->second;
   const uint64_t freed = size;

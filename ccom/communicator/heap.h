@@ -26,6 +26,9 @@ class Heap {
   // Returns the size of the block in bytes.
   Result<uint64_t> release(uint64_t offset);
 
+  // Frees the block but never gives it again: it counts as used.
+  Result<void> retire(uint64_t offset);
+
   // Whether the bytes lie in one allocated block.
   bool contains(uint64_t offset, uint64_t bytes) const;
 
@@ -33,6 +36,8 @@ class Heap {
   uint64_t largest_free() const;
 
  private:
+  static Error no_block(uint64_t offset);
+
   uint64_t bytes_;
   uint64_t used_ = 0;
   std::map<uint64_t, uint64_t> free_;       // offset, size; no two are adjacent

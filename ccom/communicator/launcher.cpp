@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "driver/base/backoff.h"
+#include "driver/base/service_thread.h"
 
 namespace neuron::ccom {
 namespace {
@@ -13,8 +14,12 @@ constexpr base::Backoff::Steps kLooks{.pauses = 64, .yields = 512};
 
 }  // namespace
 
-Launcher::Launcher(std::function<void()> advance)
-    : advance_(std::move(advance)), thread_([this] { serve(); }) {}
+Launcher::Launcher(std::function<void()> advance,
+                   std::function<void(const char* what, bool memory_ran_out)> failed)
+    : advance_(std::move(advance)), failed_(std::move(failed)) {
+  thread_ = base::service_thread(
+      "ccom-launcher", [this] { serve(); }, [this](const char* what) { failed_(what, false); });
+}
 
 Launcher::~Launcher() {
   {
@@ -37,8 +42,8 @@ void Launcher::ended(const ccom_completion_t& completion, ccom_status_t status,
                      std::string sentence) {
   {
     const std::lock_guard lock(mutex_);
-    --under_way_;
     ended_.push_back({completion, status, std::move(sentence)});
+    --under_way_;
   }
   wake_.notify_one();
 }
@@ -52,7 +57,11 @@ void Launcher::serve() {
       const Ended next = std::move(ended_.front());
       ended_.pop_front();
       lock.unlock();
-      next.completion.done(next.completion.context, next.status, next.sentence.c_str());
+      base::guarded(
+          [&] {
+            next.completion.done(next.completion.context, next.status, next.sentence.c_str());
+          },
+          failed_);
       backoff.reset();
       lock.lock();
       continue;
@@ -69,7 +78,7 @@ void Launcher::serve() {
     lock.unlock();
     // If they are held, the caller advances them.
     if (const std::unique_lock held(streams_, std::try_to_lock); held) {
-      advance_();
+      base::guarded(advance_, failed_);
     }
     backoff.wait();
     lock.lock();

@@ -3,8 +3,10 @@
 // given at their launch.
 //
 // Concepts: it advances the streams of a communicator while operations are launched and not over,
-// and sleeps otherwise. While there is a launcher, every call of the communicator holds its
-// streams. A function is called without any lock, in the order of the ends. Threads: hold() by the
+// and sleeps otherwise. While there is a launcher, every call that touches the streams holds them:
+// operations, their tests and waits, ccom_suspend. Windows hold them only to look for a failure;
+// memory and ccom_resume do not. A function is called without any lock, in the order of the ends.
+// The thread handles no signal, and reports what throws in it. Threads: hold() by the
 // caller, launched() and ended() by who holds the streams. Owns: the thread; its end waits for the
 // function that is running. Cannot fail, but std::thread can.
 #ifndef CCOM_COMMUNICATOR_LAUNCHER_H
@@ -23,8 +25,10 @@ namespace neuron::ccom {
 
 class Launcher {
  public:
-  // `advance`: called with the streams held; does not block.
-  explicit Launcher(std::function<void()> advance);
+  // `advance`: called with the streams held; does not block. `failed`: told what it, or a function
+  // of a completion, has thrown; must not throw.
+  Launcher(std::function<void()> advance,
+           std::function<void(const char* what, bool memory_ran_out)> failed);
   // Calls the functions of all operations that have ended.
   ~Launcher();
   Launcher(const Launcher&) = delete;
@@ -44,6 +48,7 @@ class Launcher {
   void serve();
 
   const std::function<void()> advance_;
+  const std::function<void(const char* what, bool memory_ran_out)> failed_;
   std::recursive_mutex streams_;
   std::mutex mutex_;  // of what follows
   std::condition_variable wake_;

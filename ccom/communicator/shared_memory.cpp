@@ -71,12 +71,19 @@ Result<void*> SharedMemory::allocate(size_t bytes) {
   return static_cast<void*>(heap_at_ + *offset);
 }
 
+Error SharedMemory::not_freed(const void* memory, const Error& why) const {
+  return why.with("rank {}: ccom_mem_free({:#x})", rank_, reinterpret_cast<uintptr_t>(memory));
+}
+
+Result<void> SharedMemory::retire(void* memory) {
+  const auto retired = heap_.retire(offset_of(memory));
+  return retired ? retired : not_freed(memory, retired.error());
+}
+
 Result<void> SharedMemory::release(void* memory) {
-  const auto at = reinterpret_cast<uintptr_t>(memory) - reinterpret_cast<uintptr_t>(heap_at_);
-  const auto freed = heap_.release(at);
+  const auto freed = heap_.release(offset_of(memory));
   if (!freed) {
-    return freed.error().with("rank {}: ccom_mem_free({})", rank_,
-                              ccom::format("{:#x}", reinterpret_cast<uintptr_t>(memory)));
+    return not_freed(memory, freed.error());
   }
   // Returns the pages of large blocks to the system; the next owner finds zeros.
   if (*freed >= (2u << 20)) {
@@ -86,8 +93,7 @@ Result<void> SharedMemory::release(void* memory) {
 }
 
 bool SharedMemory::allocated(const void* memory, uint64_t bytes) const {
-  return heap_.contains(reinterpret_cast<uintptr_t>(memory) - reinterpret_cast<uintptr_t>(heap_at_),
-                        bytes);
+  return heap_.contains(offset_of(memory), bytes);
 }
 
 void SharedMemory::give_back() {

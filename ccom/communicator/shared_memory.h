@@ -32,6 +32,8 @@ class SharedMemory {
 
   Result<void*> allocate(size_t bytes);
   Result<void> release(void* memory);
+  // The same, but allocate() does not give it again: others may still write there.
+  Result<void> retire(void* memory);
   // Whether the bytes lie in one block that allocate() gave.
   bool allocated(const void* memory, uint64_t bytes) const;
 
@@ -41,6 +43,11 @@ class SharedMemory {
   MemoryUse use() const;
 
  private:
+  uint64_t offset_of(const void* memory) const {
+    return reinterpret_cast<uintptr_t>(memory) - reinterpret_cast<uintptr_t>(heap_at_);
+  }
+  Error not_freed(const void* memory, const Error& why) const;
+
   std::vector<std::shared_ptr<Arena>> arenas_;
   Rank rank_;
   std::byte* heap_at_;

@@ -2,6 +2,7 @@
 // Operations that were started: their order, their progress, their end.
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "ccom/communicator/streams.h"
 #include "driver/base/backoff.h"
@@ -62,7 +63,9 @@ Result<std::unique_ptr<Started>> Streams::start(const ccom_collective_t& call) {
 Result<void> Streams::launch(const ccom_collective_t& call, const ccom_completion_t& completion) {
   if (!launcher_) {
     try {
-      launcher_ = std::make_unique<Launcher>([this] { advance_all(); });
+      launcher_ = std::make_unique<Launcher>(
+          [this] { advance_all(); },
+          [this](const char* what, bool memory_ran_out) { cannot_go_on(what, memory_ran_out); });
     } catch (const std::system_error& error) {
       return fail(CCOM_RESOURCE, "rank {} has no thread for launched operations: {}", rank_,
                   error.code().message());
@@ -83,12 +86,18 @@ void Streams::end_launches() {
   }
   {
     const auto held = hold();
-    for (const auto& launched : launched_) {
-      launcher_->ended(*launched->completion, CCOM_ABORTED,
-                       ccom::format("{}: its communicator was freed before it was done",
-                                    describe(launched->signature)));
+    auto launched = std::exchange(launched_, {});
+    std::vector<std::pair<ccom_completion_t, std::string>> endings;
+    for (const auto& each : launched) {
+      endings.emplace_back(*each->completion,
+                           ccom::format("{}: its communicator was freed before it was done",
+                                        describe(each->signature)));
     }
-    launched_.clear();
+    // From here on no rank and no network touches the buffers, which belong to who is told.
+    launched.clear();
+    for (auto& [completion, sentence] : endings) {
+      launcher_->ended(completion, CCOM_ABORTED, std::move(sentence));
+    }
   }
   launcher_.reset();
 }
@@ -111,16 +120,32 @@ void Streams::finish(Lane& lane, Started& started, ccom_status_t status, Error e
     records_[started.stream].store(nullptr, std::memory_order_relaxed);
   }
   started.execution.reset();
-  started.over = true;
-  started.status = status;
   if (status != CCOM_SUCCESS) {
     started.error = give_up(started.signature, std::move(error));
   }
+  if (started.completion) {
+    launcher_->ended(*started.completion, status, started.error.sentence);
+  }
+  // What throws does so above: the operation is still pending then, and ends at the next look.
+  started.over = true;
+  started.status = status;
   lane.pending.pop_front();
   --started_;
   if (started.completion) {
-    launcher_->ended(*started.completion, status, started.error.sentence);
     std::erase_if(launched_, [&](const auto& launched) { return launched.get() == &started; });
+  }
+}
+
+void Streams::cannot_go_on(const char* what, bool memory_ran_out) noexcept {
+  try {
+    const Error error = fail(memory_ran_out ? CCOM_RESOURCE : CCOM_SYSTEM,
+                             "rank {} cannot go on with its launched operations: {}", rank_, what);
+    if (!failure_.there()) {
+      failure_.note(error);
+      bootstrap_.abort(error);
+    }
+  } catch (const std::bad_alloc&) {
+    // The launcher looks again, and comes here again.
   }
 }
 

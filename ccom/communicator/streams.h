@@ -134,6 +134,8 @@ class Streams {
   void advance(Lane& lane);
   void advance_all();
   void finish(Lane& lane, Started& started, ccom_status_t status, Error error);
+  // The launcher's thread was left by an exception: the communicator ends.
+  void cannot_go_on(const char* what, bool memory_ran_out) noexcept;
   // Reports a failure of this rank that ends the communicator to all ranks.
   Error give_up(const Signature& signature, Error error);
 

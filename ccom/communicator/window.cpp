@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstring>
 
+#include "ccom/bootstrap/named_round.h"
 #include "ccom/bootstrap/rank_list.h"
+#include "ccom/transport/arena_layout.h"
 #include "driver/base/backoff.h"
 
 namespace neuron::ccom {
@@ -14,6 +16,20 @@ namespace {
 constexpr base::Backoff::Steps kLooks{.pauses = 256, .yields = 3840};
 constexpr uint32_t kLooksAtClock = 64;  // one look in so many
 
+// The rounds of open(), and what stands before an offer and before a sentence.
+constexpr const char* kCall = "ccom_window_open";
+constexpr const char* kOpened = "ccom_window_open, opened";
+constexpr char kOffered = '+';
+constexpr char kRefused = '-';
+
+// What a rank shows, as offsets in its arena, and what it would call the window.
+struct Offer {
+  uint64_t data = 0;
+  uint64_t bytes = 0;
+  uint64_t signals = 0;
+  uint64_t number = 0;
+};
+
 void count_signal(uint64_t& counter) {
   // Publishes what was written to the window before. Pairs with the acquire of wait().
   std::atomic_ref(counter).fetch_add(1, std::memory_order_release);
@@ -21,73 +37,137 @@ void count_signal(uint64_t& counter) {
 
 }  // namespace
 
-Result<std::unique_ptr<Window>> Window::open(Parts parts, std::byte* data, uint64_t bytes,
-                                             base::Deadline deadline) {
-  std::unique_ptr<Window> window(new Window(std::move(parts)));
-  Window& made = *window;
-  const Rank me = made.me();
-  for (Arena* arena : made.parts_.memory->arenas()) {
-    made.arenas_.push_back(arena != nullptr ? arena->data() : nullptr);
+Window::Window(Parts parts, std::byte* data, uint64_t bytes)
+    : parts_(std::move(parts)), data_(data), bytes_(bytes), shown_(size()), taken_(counters()) {
+  for (Arena* arena : parts_.memory->arenas()) {
+    arenas_.push_back(arena != nullptr ? arena->data() : nullptr);
   }
-  struct Offer {
-    Shown shown;
-    uint64_t good = 0;
-  } mine;
-  const uint64_t counters = uint64_t{made.size()} * CCOM_SIGNALS;
-  const auto signals = made.parts_.memory->allocate(counters * sizeof(uint64_t));
-  std::string why;
-  if (!signals) {
-    why = signals.error().sentence;
-  } else {
-    made.signals_ = static_cast<uint64_t*>(*signals);
-    std::fill_n(made.signals_, counters, 0);
-    mine.shown.signals =
-        static_cast<uint64_t>(reinterpret_cast<std::byte*>(made.signals_) - made.arenas_[me]);
+}
+
+Result<Window::Shown> Window::prepare() {
+  if (bytes_ != 0 && !parts_.memory->allocated(data_, bytes_)) {
+    return fail(CCOM_INVALID, "{} bytes at {:#x} are no memory of its ccom_mem_alloc", bytes_,
+                reinterpret_cast<uintptr_t>(data_));
   }
-  if (why.empty() && bytes != 0 && !made.parts_.memory->allocated(data, bytes)) {
-    why = ccom::format("{} bytes at {:#x} are no memory of its ccom_mem_alloc", bytes,
-                       reinterpret_cast<uintptr_t>(data));
+  NEURON_TRY(signals, parts_.memory->allocate(counters() * sizeof(uint64_t)));
+  signals_ = static_cast<uint64_t*>(signals);
+  std::fill_n(signals_, counters(), 0);
+  Shown shown;
+  shown.data = bytes_ != 0 ? static_cast<uint64_t>(data_ - arenas_[me()]) : 0;
+  shown.bytes = bytes_;
+  shown.signals = static_cast<uint64_t>(reinterpret_cast<std::byte*>(signals_) - arenas_[me()]);
+  return shown;
+}
+
+Result<void> Window::check_shown(Rank rank, const Shown& shown) const {
+  const Arena* const arena = parts_.memory->arenas()[rank];
+  if (arena == nullptr) {
+    return {};  // its own port checks what is put there
   }
-  if (why.empty()) {
-    mine.shown.data = bytes != 0 ? static_cast<uint64_t>(data - made.arenas_[me]) : 0;
-    mine.shown.bytes = bytes;
-    mine.good = 1;
+  const uint64_t heap = ArenaLayout::of(size()).heap;
+  const auto fits = [&](uint64_t at, uint64_t bytes) {
+    return at >= heap && at <= arena->size() && bytes <= arena->size() - at;
+  };
+  if ((shown.bytes != 0 && !fits(shown.data, shown.bytes)) ||
+      !fits(shown.signals, counters() * sizeof(uint64_t)) ||
+      shown.signals % alignof(uint64_t) != 0) {
+    return fail(CCOM_MISMATCH,
+                "{} shows {} {} bytes at {} of its shared memory, and {} signals at {}; its "
+                "ccom_mem_alloc memory is from {} to {}: is it of this version?",
+                describe(member(rank)), describe(member(me())), shown.bytes, shown.data, counters(),
+                shown.signals, heap, arena->size());
   }
-  // Behind this exchange each rank's counters are zero, and no rank waits for another's mistake.
-  std::string says(reinterpret_cast<const char*>(&mine), sizeof(mine));
-  says += why;
-  NEURON_TRY(all, made.parts_.bootstrap->all_gather(bytes_of(says), deadline));
-  for (Rank rank = 0; rank < made.size(); ++rank) {
+  return {};
+}
+
+Result<void> Window::accept(const std::string& mine, const std::vector<Bytes>& all) {
+  for (Rank rank = 0; rank < size(); ++rank) {
+    const std::string said(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
+    if (said.starts_with(kRefused)) {
+      return fail(CCOM_INVALID, "{} cannot open the window: {}", describe(member(rank)),
+                  printable(bytes_of(said).subspan(1)));
+    }
     Offer theirs;
-    if (all[rank].size() < sizeof(theirs)) {
-      return fail(CCOM_MISMATCH, "{} is not at ccom_window_open, {} is",
-                  describe(made.member(rank)), describe(made.member(me)));
+    if (said.size() != 1 + sizeof(theirs) || !said.starts_with(kOffered)) {
+      return says_otherwise(kCall, *parts_.bootstrap, bytes_of(mine), rank, all[rank]);
     }
-    std::memcpy(&theirs, all[rank].data(), sizeof(theirs));
-    if (theirs.good == 0) {
-      const auto* text = reinterpret_cast<const char*>(all[rank].data()) + sizeof(theirs);
-      return fail(CCOM_INVALID, "{} cannot open the window: {}", describe(made.member(rank)),
-                  std::string(text, all[rank].size() - sizeof(theirs)));
+    std::memcpy(&theirs, said.data() + 1, sizeof(theirs));
+    if (theirs.number >= UINT32_MAX) {
+      return says_otherwise(kCall, *parts_.bootstrap, bytes_of(mine), rank, all[rank]);
     }
-    made.shown_.push_back(theirs.shown);
+    shown_[rank] = {theirs.data, theirs.bytes, theirs.signals};
+    number_ = std::max(number_, static_cast<uint32_t>(theirs.number));
   }
-  made.taken_.resize(counters);
-  if (made.parts_.port != nullptr) {
-    WindowPort::Place place;
-    place.data = data;
-    place.bytes = bytes;
-    place.count = [signals = made.signals_](Rank source, uint32_t signal) {
-      count_signal(signals[uint64_t{source} * CCOM_SIGNALS + signal]);
-    };
-    place.fail = [&made](const Error& error) {
-      made.parts_.failure->note(error);
-      made.parts_.bootstrap->abort(error);
-    };
-    NEURON_TRY(remote, WindowPort::open(std::move(made.parts_.port), std::move(place),
-                                        *made.parts_.failure));
-    made.remote_ = std::move(remote);
+  for (Rank rank = 0; rank < size(); ++rank) {
+    NEURON_CHECK(check_shown(rank, shown_[rank]));
+  }
+  return {};
+}
+
+Result<void> Window::connect() {
+  if (parts_.port == nullptr) {
+    return {};
+  }
+  WindowPort::Place place;
+  place.data = data_;
+  place.bytes = bytes_;
+  place.count = [signals = signals_](Rank source, uint32_t signal) {
+    count_signal(signals[uint64_t{source} * CCOM_SIGNALS + signal]);
+  };
+  place.fail = [this](const Error& error) {
+    parts_.failure->note(error);
+    parts_.bootstrap->abort(error);
+  };
+  NEURON_TRY(remote, WindowPort::open(std::move(parts_.port), std::move(place), *parts_.failure));
+  remote_ = std::move(remote);
+  return {};
+}
+
+Result<std::unique_ptr<Window>> Window::open(Parts parts, std::byte* data, uint64_t bytes,
+                                             uint32_t number, base::Deadline deadline) {
+  std::unique_ptr<Window> window(new Window(std::move(parts), data, bytes));
+  Bootstrap& bootstrap = *window->parts_.bootstrap;
+  const auto shown = window->prepare();
+  std::string says;
+  if (!shown) {
+    says = kRefused + shown.error().sentence;
+  } else {
+    const Offer mine{shown->data, shown->bytes, shown->signals, number};
+    says = kOffered;
+    says.append(reinterpret_cast<const char*>(&mine), sizeof(mine));
+  }
+  // Behind this round each rank's counters are zero, and no rank waits for another's mistake.
+  NEURON_TRY(offers, gather_at(kCall, bootstrap, bytes_of(says), deadline));
+  auto done = window->accept(says, offers);
+  try {
+    if (done) {
+      done = window->connect();
+    }
+  } catch (const std::bad_alloc&) {
+    done = fail(CCOM_RESOURCE, "{} has no memory left for its window",
+                describe(window->member(window->me())));
+  }
+  // Behind this one all ranks have the window, or none has: each may have failed alone.
+  says = done ? std::string(1, kOffered) : kRefused + done.error().sentence;
+  NEURON_TRY(all, gather_at(kOpened, bootstrap, bytes_of(says), deadline));
+  NEURON_CHECK(done);
+  for (Rank rank = 0; rank < window->size(); ++rank) {
+    const std::string said(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
+    if (said.starts_with(kRefused)) {
+      return fail(CCOM_SYSTEM, "{} cannot open the window: {}", describe(window->member(rank)),
+                  printable(bytes_of(said).subspan(1)));
+    }
+    if (said != says) {
+      return says_otherwise(kOpened, bootstrap, bytes_of(says), rank, all[rank]);
+    }
   }
   return window;
+}
+
+bool Window::shows(const void* block) const {
+  const auto begin = reinterpret_cast<uintptr_t>(block);
+  const auto at = reinterpret_cast<uintptr_t>(data_);
+  return bytes_ != 0 && begin <= at && parts_.memory->allocated(block, at - begin + bytes_);
 }
 
 Window::~Window() {

@@ -5,8 +5,10 @@
 // there without a call of its owner. A signal of a rank is counted behind the puts that the rank
 // made before; who has waited for it sees their data. Ranks that share memory copy straight into
 // the window and count with one atomic addition; for the others there is a WindowPort. Signals have
-// a counter for each source and number, in the owner's memory. Callers: the communicator's thread.
-// Owns: the memory of the signals, through SharedMemory. Fails: CCOM_INVALID for wrong arguments
+// a counter for each source and number, in the owner's memory. What a rank shows is checked against
+// its arena before anything is written there. Callers: the communicator's thread. Owns: the memory
+// of the signals, through SharedMemory. Fails: open() on all ranks or on none, with CCOM_MISMATCH
+// for ranks that are at other calls or show what they do not have; CCOM_INVALID for wrong arguments
 // and CCOM_TIMEOUT of a wait, which end nothing; a put that cannot end is a failure of the
 // communicator.
 #ifndef CCOM_COMMUNICATOR_WINDOW_H
@@ -33,12 +35,19 @@ class Window {
     std::unique_ptr<NetworkPort> port;
   };
 
-  // All ranks together.
+  // All ranks together. `number`: what this rank would call the window.
   static Result<std::unique_ptr<Window>> open(Parts parts, std::byte* data, uint64_t bytes,
-                                              base::Deadline deadline);
+                                              uint32_t number, base::Deadline deadline);
   ~Window();
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
+
+  // The same on all ranks: the highest that one of them would call it.
+  uint32_t number() const { return number_; }
+  // Whether the window shows memory of the block that begins here.
+  bool shows(const void* block) const;
+  // Nothing is written through the network any more. Ranks that share memory may still write.
+  void disconnect() { remote_.reset(); }
 
   // Returns when `source` may change again. `signal`: CCOM_NO_SIGNAL: none.
   // `timeout`: the longest time without progress.
@@ -55,7 +64,13 @@ class Window {
     uint64_t signals = 0;
   };
 
-  explicit Window(Parts parts) : parts_(std::move(parts)) {}
+  Window(Parts parts, std::byte* data, uint64_t bytes);
+  Result<Shown> prepare();
+  // Takes what all ranks have said.
+  Result<void> accept(const std::string& mine, const std::vector<Bytes>& all);
+  Result<void> check_shown(Rank rank, const Shown& shown) const;
+  Result<void> connect();
+  uint64_t counters() const { return uint64_t{size()} * CCOM_SIGNALS; }
   Result<void> check(Rank peer, uint32_t signal) const;
   Result<void> check_put(Rank target, uint64_t offset, const std::byte* source, uint64_t bytes,
                          uint32_t signal) const;
@@ -64,6 +79,9 @@ class Window {
   uint32_t size() const { return static_cast<uint32_t>(parts_.bootstrap->members().size()); }
 
   Parts parts_;
+  std::byte* data_;
+  uint64_t bytes_;
+  uint32_t number_ = 0;
   std::vector<std::byte*> arenas_;  // by rank; null: not mapped here
   std::vector<Shown> shown_;        // by rank
   uint64_t* signals_ = nullptr;     // of this rank: CCOM_SIGNALS for each source

@@ -6,6 +6,7 @@
 
 #include "ccom/transport/fabric_connection.h"
 #include "driver/base/backoff.h"
+#include "driver/base/service_thread.h"
 
 namespace neuron::ccom {
 namespace {
@@ -22,9 +23,20 @@ constexpr base::Backoff::Steps kLooks{.pauses = 4, .yields = base::Backoff::kNoS
 // All windows' ports are their own, so their messages need no signature.
 const Signature kSignature;
 
-MessageId message(uint64_t number) { return {0, 0, 0, number}; }
+constexpr uint16_t kChannel = 0;
+
+MessageId message(uint64_t number) { return {kSignature.stream, kChannel, 0, number}; }
 
 }  // namespace
+
+WindowPort::WindowPort(std::unique_ptr<NetworkPort> port, Place place, const FirstFailure& failure)
+    : port_(std::move(port)),
+      place_(std::move(place)),
+      failure_(failure),
+      no_memory_(fail(CCOM_RESOURCE,
+                      "rank {} has no memory left for the messages of its window: its process "
+                      "needs more, or a larger limit",
+                      port_->rank())) {}
 
 Result<std::unique_ptr<WindowPort>> WindowPort::open(std::unique_ptr<NetworkPort> port, Place place,
                                                      const FirstFailure& failure) {
@@ -34,7 +46,9 @@ Result<std::unique_ptr<WindowPort>> WindowPort::open(std::unique_ptr<NetworkPort
   made->port_->expect(kSignature);
   NEURON_CHECK(made->port_->add_memory(made->place_.data, made->place_.bytes));
   try {
-    made->thread_ = std::thread([port = made.get()] { port->serve(); });
+    made->thread_ = base::service_thread(
+        "ccom-window", [port = made.get()] { port->serve(); },
+        [port = made.get()](const char*) { port->close(); });
   } catch (const std::system_error& error) {
     return fail(CCOM_RESOURCE, "rank {} has no thread for its window: {}", made->port_->rank(),
                 error.code().message());
@@ -53,6 +67,11 @@ WindowPort::~WindowPort() {
   }
   port_->quiesce(base::Deadline::after(kLettingGo));
   port_->remove_memory(place_.data);
+}
+
+void WindowPort::close() {
+  const std::lock_guard lock(mutex_);
+  broken_ = true;
 }
 
 Error WindowPort::failure_of(Rank peer) const {
@@ -166,7 +185,12 @@ bool WindowPort::step() {
   if (broken_ || failure_.there()) {
     return false;
   }
-  const auto moved = turn();
+  Result<bool> moved = false;
+  try {
+    moved = turn();
+  } catch (const std::bad_alloc&) {
+    moved = std::move(no_memory_);
+  }
   if (!moved) {
     broken_ = true;
     place_.fail(moved.error());
@@ -175,40 +199,76 @@ bool WindowPort::step() {
   return *moved;
 }
 
+Error WindowPort::late(const Outgoing& put) const {
+  const char* const route = port_->connection(put.target).description();
+  if (put.header.bytes == 0) {
+    return fail(CCOM_TIMEOUT, "rank {} has taken nothing from {} for {} ms, and not the signal {}",
+                put.target, route, put.timeout.count(), put.header.signal);
+  }
+  return fail(CCOM_TIMEOUT,
+              "rank {} has taken nothing from {} for {} ms: {} of the {} bytes at {} of its window "
+              "are missing",
+              put.target, route, put.timeout.count(), put.header.bytes - put.taken,
+              put.header.bytes, put.header.offset);
+}
+
 template <class Look>
-Result<void> WindowPort::until(Rank target, std::chrono::milliseconds timeout, Look&& look) {
+Result<void> WindowPort::until(const Outgoing& put, Look&& look) {
+  const FabricConnection& connection = port_->connection(put.target);
+  const auto taken = [&] { return connection.taken(kSignature.stream, kChannel); };
   base::Backoff backoff(kLooks);
-  base::Deadline deadline = base::Deadline::after(timeout);
-  // bounded: by `timeout` without progress, which the peer must make.
+  base::Deadline deadline = base::Deadline::after(put.timeout);
+  uint64_t before = taken();
+  // bounded: by `timeout` without progress of the target. What others send is none.
   for (;;) {
     const Outcome outcome = look();
     if (outcome == Outcome::kDone) {
       return {};
     }
     if (outcome == Outcome::kFailed) {
-      return failure_of(target);
+      return failure_of(put.target);
     }
     if (failure_.there()) {
       return failure_.error();
     }
     NEURON_TRY(moved, turn());
-    if (moved) {
-      backoff.reset();
-      deadline = base::Deadline::after(timeout);
+    if (const uint64_t now = taken(); now != before) {
+      before = now;
+      deadline = base::Deadline::after(put.timeout);
     } else if (deadline.expired()) {
-      return fail(CCOM_TIMEOUT, "rank {} takes nothing from {}", target,
-                  port_->connection(target).description());
-    } else {
-      backoff.wait();
+      return late(put);
     }
+    moved ? backoff.reset() : backoff.wait();
   }
 }
 
-Result<void> WindowPort::send(Rank target, uint64_t number, const std::byte* data, uint64_t bytes,
-                              std::chrono::milliseconds timeout) {
-  return until(target, timeout, [&] {
-    return port_->connection(target).send(message(number), data, bytes, kSignature);
+Result<void> WindowPort::send(const Outgoing& put, uint64_t number, const std::byte* data,
+                              uint64_t bytes) {
+  return until(put, [&] {
+    return port_->connection(put.target).send(message(number), data, bytes, kSignature);
   });
+}
+
+Result<void> WindowPort::send(Outgoing& put) {
+  uint64_t& number = sent_[put.target];
+  NEURON_CHECK(
+      send(put, number++, reinterpret_cast<const std::byte*>(&put.header), sizeof(put.header)));
+  const uint64_t first = number, bytes = put.header.bytes;
+  uint64_t over = first;  // messages below it are
+  const auto look_again = [&] {
+    while (over < number && port_->connection(put.target).sent(message(over)) == Outcome::kDone) {
+      put.taken = std::min(bytes, (++over - first) * kPiece);
+    }
+  };
+  for (uint64_t at = 0; at < bytes; at += kPiece) {
+    NEURON_CHECK(send(put, number++, put.source + at, std::min(kPiece, bytes - at)));
+    look_again();
+  }
+  while (over < number) {
+    NEURON_CHECK(until(put, [&] { return port_->connection(put.target).sent(message(over)); }));
+    look_again();
+  }
+  return {};
 }
 
 Result<void> WindowPort::put(Rank target, uint64_t offset, const std::byte* source, uint64_t bytes,
@@ -217,28 +277,22 @@ Result<void> WindowPort::put(Rank target, uint64_t offset, const std::byte* sour
   if (broken_) {
     return fail(CCOM_SYSTEM, "the window of rank {} was closed by a failure", port_->rank());
   }
-  const Header header{offset, bytes, signal, 0};
-  uint64_t& number = sent_[target];
-  NEURON_CHECK(
-      send(target, number++, reinterpret_cast<const std::byte*>(&header), sizeof(header), timeout));
-  if (bytes == 0) {
-    return {};
-  }
   NEURON_CHECK(port_->add_memory(source, bytes));
-  const uint64_t first = number;
+  Outgoing put{target, {offset, bytes, signal, 0}, source, timeout};
   Result<void> done;
-  for (uint64_t at = 0; done && at < bytes; at += kPiece) {
-    done = send(target, number++, source + at, std::min(kPiece, bytes - at), timeout);
-  }
-  for (uint64_t each = first; done && each < number; ++each) {
-    done = until(target, timeout, [&] { return port_->connection(target).sent(message(each)); });
+  try {
+    done = send(put);
+  } catch (const std::bad_alloc&) {
+    done = std::move(no_memory_);
   }
   if (!done) {
     // The caller may use the source again: the network must not read it any more.
     broken_ = true;
     port_->quiesce(base::Deadline::after(kLettingGo));
   }
-  port_->remove_memory(source);
+  if (bytes != 0) {
+    port_->remove_memory(source);
+  }
   return done;
 }
 

@@ -5,9 +5,11 @@
 // connection. The target grants the pieces straight into its window, and counts the signal behind
 // the last of them. A thread of the window does that while its owner computes; it looks at the
 // network each millisecond, and without a pause while something arrives. A caller that puts or
-// waits does the same inline. Every number that comes from a peer is checked. Threads: put() and
-// advance() of one thread. Owns: the port and the thread. Fails: with the connection's sentence, or
-// CCOM_TIMEOUT with the bytes that the target has not taken.
+// waits does the same inline. Every number that comes from a peer is checked. Only what the target
+// takes is progress of a put, not what others send meanwhile. Threads: put() and advance() of one
+// thread. Owns: the port and the thread. Fails: with the connection's sentence, or CCOM_TIMEOUT
+// with the bytes that the target has not taken; CCOM_RESOURCE when the process has no memory left.
+// What failed once stays closed.
 #ifndef CCOM_COMMUNICATOR_WINDOW_PORT_H
 #define CCOM_COMMUNICATOR_WINDOW_PORT_H
 
@@ -64,20 +66,30 @@ class WindowPort {
     bool in_data = false;
   };
 
-  WindowPort(std::unique_ptr<NetworkPort> port, Place place, const FirstFailure& failure)
-      : port_(std::move(port)), place_(std::move(place)), failure_(failure) {}
+  // A put on its way to its target.
+  struct Outgoing {
+    Rank target = 0;
+    Header header;
+    const std::byte* source = nullptr;
+    std::chrono::milliseconds timeout{0};
+    uint64_t taken = 0;  // bytes whose messages are over
+  };
+
+  WindowPort(std::unique_ptr<NetworkPort> port, Place place, const FirstFailure& failure);
 
   bool step();
   Result<bool> turn();
   Result<bool> receive(Rank source);
   Result<bool> take_header(Rank source, Incoming& incoming);
   void end_put(Rank source, Incoming& incoming);
-  Result<void> send(Rank target, uint64_t number, const std::byte* data, uint64_t bytes,
-                    std::chrono::milliseconds timeout);
+  Result<void> send(Outgoing& put);
+  Result<void> send(const Outgoing& put, uint64_t number, const std::byte* data, uint64_t bytes);
   // Calls `look` until it returns kDone, and advances what comes meanwhile.
   template <class Look>
-  Result<void> until(Rank target, std::chrono::milliseconds timeout, Look&& look);
+  Result<void> until(const Outgoing& put, Look&& look);
+  Error late(const Outgoing& put) const;
   Error failure_of(Rank peer) const;
+  void close();  // after a failure
   void serve();
 
   std::mutex mutex_;  // of everything but the thread
@@ -87,6 +99,7 @@ class WindowPort {
   std::vector<Incoming> incoming_;  // by rank
   std::vector<uint64_t> sent_;      // messages, by rank
   bool broken_ = false;
+  Error no_memory_;  // made when there is some
 
   std::mutex wake_mutex_;
   std::condition_variable wake_;

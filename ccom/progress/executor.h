@@ -72,8 +72,10 @@ struct ExecutorContext {
   Bootstrap* bootstrap = nullptr;  // members; exchange of addresses while the executor is made
   std::vector<Arena*> arenas;      // by rank; null: on another host
   bool rank_order = true;
-  std::string providers;                     // libfabric's, in order of preference
-  std::string local_address;                 // of the interface between hosts; empty: chosen
+  std::string providers;      // libfabric's, in order of preference
+  std::string local_address;  // of the interface between hosts; empty: chosen
+  // The call that needs the network, for sentences of ranks that are at different calls.
+  std::string call = "a new communicator";
   base::Deadline deadline{base::Moment{}};   // for making the executor
   std::chrono::milliseconds timeout{60000};  // of an operation without progress
   // Not zero: a rank died or aborted, and interruption() has the error.
@@ -86,7 +88,7 @@ struct ExecutorContext {
 // For ranks that are all in one host's memory.
 Result<std::unique_ptr<Executor>> make_host_executor(const ExecutorContext& context);
 // A port to all ranks of the bootstrap, which open theirs at the same time: they agree on the first
-// provider of rank 0 that all have.
+// provider of rank 0 that all have. Either all ranks get a port or none does.
 Result<std::unique_ptr<NetworkPort>> open_network_port(const ExecutorContext& context);
 // For ranks of several hosts: shared memory within a host, libfabric between hosts.
 Result<std::unique_ptr<Executor>> make_network_executor(const ExecutorContext& context);

@@ -8,12 +8,14 @@
 #include <thread>
 #include <utility>
 
+#include "ccom/bootstrap/named_round.h"
 #include "ccom/progress/executor.h"
 #include "ccom/progress/network_engine.h"
 #include "ccom/transport/fabric_address.h"
 #include "ccom/transport/fabric_provider.h"
 #include "ccom/transport/shared_connection.h"
 #include "driver/base/backoff.h"
+#include "driver/base/service_thread.h"
 
 namespace neuron::ccom {
 namespace {
@@ -50,7 +52,9 @@ class NetworkExecutor final : public Executor {
                   std::vector<std::unique_ptr<Connection>> shared)
       : timeout_(context.timeout),
         engine_(context, std::move(members), std::move(port), std::move(shared)),
-        proxy_([this] { drive(); }) {}
+        // The engine guards its rounds. Without the thread, callers still advance operations.
+        proxy_(base::service_thread(
+            "ccom-network", [this] { drive(); }, [](const char*) {})) {}
 
   ~NetworkExecutor() override {
     {
@@ -183,36 +187,35 @@ class NetworkExecutor final : public Executor {
 NetworkExecution::~NetworkExecution() { executor_.forget(task); }
 Outcome NetworkExecution::advance() { return executor_.advance(task); }
 
-// What ranks exchange before there is an executor: text or addresses. An error goes to all, so that
-// they fail with the same sentence instead of waiting for one another.
-struct Offer {
-  bool good = false;
-  std::string text;  // names, one a line; or an error
-};
+// What ranks exchange to open the network: text or addresses, behind a sign. An error goes to all,
+// so that they fail with the same sentence instead of waiting for one another.
+constexpr char kGood = '+';
+constexpr char kBad = '-';
 
-Bytes pack(bool good, const std::string& text) {
-  Bytes bytes(1 + text.size());
-  bytes[0] = static_cast<std::byte>(good);
-  std::memcpy(bytes.data() + 1, text.data(), text.size());
-  return bytes;
-}
+std::string good(std::string_view text) { return kGood + std::string(text); }
+std::string bad(const Error& error) { return kBad + error.sentence; }
 
-Result<std::vector<Offer>> exchange(Bootstrap& bootstrap, const Bytes& mine,
-                                    base::Deadline deadline, const char* what) {
-  NEURON_TRY(all, bootstrap.all_gather(mine, deadline));
-  std::vector<Offer> offers;
-  for (const Bytes& bytes : all) {
-    Offer offer;
-    if (!bytes.empty()) {
-      offer.good = bytes[0] != std::byte{0};
-      offer.text.assign(reinterpret_cast<const char*>(bytes.data() + 1), bytes.size() - 1);
+// Returns what the ranks say behind their signs.
+Result<std::vector<std::string>> exchange(const ExecutorContext& context, const char* what,
+                                          const std::string& mine) {
+  Bootstrap& bootstrap = *context.bootstrap;
+  const std::string call = ccom::format("{}, {}", context.call, what);
+  NEURON_TRY(all, gather_at(call, bootstrap, bytes_of(mine), context.deadline));
+  std::vector<std::string> offers;
+  for (Rank rank = 0; rank < all.size(); ++rank) {
+    const std::string said(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
+    if (said.empty() || (said[0] != kGood && said[0] != kBad)) {
+      return says_otherwise(call, bootstrap, bytes_of(mine), rank, all[rank]);
     }
-    offers.push_back(std::move(offer));
+    offers.push_back(said);
   }
   for (Rank rank = 0; rank < offers.size(); ++rank) {
-    if (!offers[rank].good) {
-      return fail(CCOM_UNSUPPORTED, "{} cannot {}: {}", rank_text(rank, bootstrap.members()), what,
-                  offers[rank].text);
+    std::string& offer = offers[rank];
+    const bool refused = offer[0] == kBad;
+    offer.erase(0, 1);
+    if (refused) {
+      return fail(CCOM_UNSUPPORTED, "{} cannot use the network: {}",
+                  rank_text(rank, bootstrap.members()), printable(bytes_of(offer)));
     }
   }
   return offers;
@@ -269,12 +272,13 @@ std::vector<std::string> lines(const std::string& text) {
 }
 
 // Chooses the first provider of rank 0's preference that all ranks have.
-Result<std::string> agree(const std::vector<Offer>& offers, const std::vector<Member>& members) {
+Result<std::string> agree(const std::vector<std::string>& offers,
+                          const std::vector<Member>& members) {
   std::string missing;
-  for (const std::string& name : lines(offers[0].text)) {
+  for (const std::string& name : lines(offers[0])) {
     Rank without = 0;
     while (without < offers.size()) {
-      const auto names = lines(offers[without].text);
+      const auto names = lines(offers[without]);
       if (std::find(names.begin(), names.end(), name) == names.end()) {
         break;
       }
@@ -296,8 +300,7 @@ Result<std::string> agree(const std::vector<Offer>& offers, const std::vector<Me
 }  // namespace
 
 Result<std::unique_ptr<NetworkPort>> open_network_port(const ExecutorContext& context) {
-  Bootstrap& bootstrap = *context.bootstrap;
-  const std::vector<Member>& members = bootstrap.members();
+  const std::vector<Member>& members = context.bootstrap->members();
   const std::string address = choose_address(context, members);
   auto offered = offered_providers(context.providers, address);
   std::string names;
@@ -306,9 +309,7 @@ Result<std::unique_ptr<NetworkPort>> open_network_port(const ExecutorContext& co
       names += name + "\n";
     }
   }
-  NEURON_TRY(offers, exchange(bootstrap,
-                              offered ? pack(true, names) : pack(false, offered.error().sentence),
-                              context.deadline, "use the network"));
+  NEURON_TRY(offers, exchange(context, "providers", offered ? good(names) : bad(offered.error())));
   NEURON_TRY(provider, agree(offers, members));
 
   auto endpoint = open_provider(provider, address);
@@ -324,24 +325,26 @@ Result<std::unique_ptr<NetworkPort>> open_network_port(const ExecutorContext& co
     const auto at = (*endpoint)->address();
     own.insert(own.end(), at.begin(), at.end());
   }
-  NEURON_TRY(opened,
-             exchange(bootstrap,
-                      usable ? pack(true, std::string(reinterpret_cast<const char*>(own.data()),
-                                                      own.size()))
-                             : pack(false, usable.error().sentence),
-                      context.deadline, "open the network"));
+  NEURON_TRY(opened, exchange(context, "addresses",
+                              usable ? good({reinterpret_cast<const char*>(own.data()), own.size()})
+                                     : bad(usable.error())));
   std::vector<std::vector<std::byte>> addresses;
   std::vector<PortKey> keys(opened.size());
   for (Rank rank = 0; rank < opened.size(); ++rank) {
-    const auto all = bytes_of(opened[rank].text);
-    if (all.size() < sizeof(PortKey)) {
+    const auto told = bytes_of(opened[rank]);
+    if (told.size() < sizeof(PortKey)) {
       return fail(CCOM_MISMATCH, "{} tells {} bytes of its network port, expected a key of {}",
-                  rank_text(rank, members), all.size(), sizeof(PortKey));
+                  rank_text(rank, members), told.size(), sizeof(PortKey));
     }
-    std::copy_n(all.begin(), keys[rank].size(), keys[rank].begin());
-    addresses.emplace_back(all.begin() + sizeof(PortKey), all.end());
+    std::copy_n(told.begin(), keys[rank].size(), keys[rank].begin());
+    addresses.emplace_back(told.begin() + sizeof(PortKey), told.end());
   }
-  return NetworkPort::open(context.rank, std::move(*endpoint), addresses, keys);
+  auto port = NetworkPort::open(context.rank, std::move(*endpoint), addresses, keys);
+  const auto all = exchange(context, "ports", port ? good("") : bad(port.error()));
+  if (port && !all) {
+    return all.error();
+  }
+  return port;
 }
 
 Result<std::unique_ptr<Executor>> make_network_executor(const ExecutorContext& context) {

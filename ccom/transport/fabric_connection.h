@@ -6,6 +6,7 @@
 #ifndef CCOM_TRANSPORT_FABRIC_CONNECTION_H
 #define CCOM_TRANSPORT_FABRIC_CONNECTION_H
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <memory>
@@ -80,6 +81,15 @@ class FabricConnection final : public Connection {
   void send_done(FabricLane& lane, uint64_t number);
   void broken(const char* doing, int error);
   void cancel_receives();
+  // How far the peer has come with what was sent on a channel: grows with each message, grant and
+  // end of a long message.
+  uint64_t taken(uint32_t stream, uint32_t channel) const {
+    const auto& lanes = lanes_[stream];
+    if (channel >= lanes.size() || lanes[channel] == nullptr) return 0;
+    const FabricLane& lane = *lanes[channel];
+    const auto ended = std::count(lane.out_done.begin(), lane.out_done.end(), true);
+    return lane.out_next + lane.out_granted + lane.out_first + static_cast<uint64_t>(ended);
+  }
   // Whether messages were sent or expected.
   bool used() const;
 

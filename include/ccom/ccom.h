@@ -177,7 +177,8 @@ ccom_status_t ccom_shrink(ccom_comm_t *comm, ccom_comm_t **result);
 // Adds ranks, without a restart of those that are there: a communicator of `size` ranks, more than
 // this one has. Every rank calls this and keeps its number, while each new one calls ccom_init with
 // the same size and secret, and with a number from ccom_size(comm) on. `root` is the address at
-// which rank 0 collects them; null: that of this communicator. `comm` stays as it is.
+// which rank 0 collects them; null: that of this communicator. `comm` stays as it is; its failure or
+// revocation ends the growth, too.
 ccom_status_t ccom_grow(ccom_comm_t *comm, uint32_t size, const char *root, ccom_comm_t **result);
 // Operations under way end with CCOM_ABORTED on all ranks. Any thread.
 ccom_status_t ccom_abort(ccom_comm_t *comm);
@@ -209,7 +210,7 @@ ccom_status_t ccom_tell(ccom_comm_t *comm, uint64_t number, const char *sentence
 ccom_status_t ccom_told(const ccom_comm_t *comm, uint64_t since, ccom_notice_t *notice);
 
 // Memory that peers of this host can read in place, aligned to 4096. Freed with the communicator.
-// Buffers from elsewhere work too, with one copy more.
+// Buffers from elsewhere work too, with one copy more. CCOM_INVALID: an open window shows the block.
 ccom_status_t ccom_mem_alloc(ccom_comm_t *comm, size_t size, void **memory);
 ccom_status_t ccom_mem_free(ccom_comm_t *comm, void *memory);
 
@@ -253,12 +254,14 @@ ccom_status_t ccom_launch(ccom_comm_t *comm, const ccom_collective_t *collective
 // One-sided: each rank shows `size` bytes of its ccom_mem_alloc memory, which may be 0, and the
 // others write there. All ranks open and close a window together; `window` gets its number, the
 // same on all. The memory stays allocated until the window is closed, which ends what no signal has
-// told of.
+// told of. A close that fails leaves the window open, unless the communicator has failed: then each
+// rank closes for itself, and the memory is not given again before ccom_free.
 ccom_status_t ccom_window_open(ccom_comm_t *comm, void *memory, size_t size, uint32_t *window);
 ccom_status_t ccom_window_close(ccom_comm_t *comm, uint32_t window);
 // Writes to `offset` of the target's window, without a call of the target, and then signals.
 // Returns when `source` may change again. `size` may be 0. `signal`: below CCOM_SIGNALS, or
-// CCOM_NO_SIGNAL. Who has waited for the signal sees what the rank has put there before it.
+// CCOM_NO_SIGNAL. Who has waited for the signal sees what the rank has put there before it. If the
+// target takes nothing for the communicator's timeout, the communicator ends with CCOM_TIMEOUT.
 ccom_status_t ccom_put(ccom_comm_t *comm, uint32_t window, uint32_t target, uint64_t offset,
                        const void *source, size_t size, uint32_t signal);
 ccom_status_t ccom_signal(ccom_comm_t *comm, uint32_t window, uint32_t target, uint32_t signal);

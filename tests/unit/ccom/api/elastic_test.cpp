@@ -6,12 +6,14 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "tests/support/eventually.h"
 #include "tests/support/files.h"
 #include "tests/support/setting.h"
 #include "tests/unit/ccom/api/job.h"
@@ -166,6 +168,66 @@ TEST(ElasticThreads, ThatDisagreeAboutGrowthOrGrowByNobodyAreTold) {
   });
 }
 
+// Nobody comes: what ends the growth is the old communicator, long before the timeout.
+TEST_P(Elastic, ADeadMemberOrARevocationEndsAGrowthThatWaits) {
+  const std::string root = free_address();
+  for (const bool dies : {true, false}) {
+    Job job(
+        3, 60000,
+        [&](ccom_comm_t* comm, uint32_t rank, int report) {
+          Job::tell(report, rank, CCOM_SUCCESS);
+          std::thread revokes;
+          if (rank == 1 && !dies) {
+            revokes = std::thread([&] {
+              poll(nullptr, 0, 300);
+              ccom_revoke(comm);
+            });
+          }
+          ccom_comm_t* grown = nullptr;
+          const ccom_status_t status = ccom_grow(comm, 4, root.c_str(), &grown);
+          Job::tell(report, rank, status);
+          if (revokes.joinable()) revokes.join();
+          poll(nullptr, 0, 60000);
+        },
+        GetParam());
+    Report said;
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(job.hear(said, milliseconds(20000)));
+      ASSERT_EQ(said.status, CCOM_SUCCESS) << said.sentence;
+    }
+    poll(nullptr, 0, 300);
+    if (dies) kill(job.child(1), SIGKILL);
+    for (int i = 0; i < (dies ? 2 : 3); ++i) {
+      ASSERT_TRUE(job.hear(said, milliseconds(20000))) << "a growth goes on";
+      EXPECT_EQ(said.status, dies ? CCOM_RANK_DEAD : CCOM_REVOKED) << said.sentence;
+      EXPECT_THAT(said.sentence, HasSubstr("rank 1 (host ")) << said.rank;
+    }
+  }
+}
+
+TEST(ElasticThreads, AreAllToldAtOnceThatRankZeroCannotHaveTheAddress) {
+  Address address;
+  address.bytes = {127, 0, 0, 1};
+  const auto taken = open_listener(address, "test");
+  ASSERT_TRUE(taken);
+  ccom_options_t options = quick_options();
+  options.timeout_ms = 60000;
+  Ranks ranks(3, options);
+  std::atomic<uint32_t> told{0};
+  const auto begun = std::chrono::steady_clock::now();
+  ranks.each([&](ccom_comm_t* comm, uint32_t) {
+    ccom_comm_t* grown = nullptr;
+    EXPECT_EQ(ccom_grow(comm, 4, text_of(address).c_str(), &grown), CCOM_INVALID);
+    EXPECT_THAT(ccom_last_error(), HasSubstr("rank 0 (host "));
+    EXPECT_THAT(ccom_last_error(), HasSubstr("another job or program has it"));
+    told += 1;
+    EXPECT_EQ(reduce(comm), CCOM_SUCCESS) << ccom_last_error();
+  });
+  EXPECT_EQ(told, 3u);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(30));
+  close(*taken);
+}
+
 TEST_P(Elastic, ARevocationEndsWhatIsUnderWayIsNoFailureAndAllGoOn) {
   const test::Folder folder;
   test::Setting path("CCOM_DUMP_PATH", folder.path());
@@ -317,6 +379,37 @@ TEST_P(Suspended, RanksWithOperationsUnderWayAreNot) {
     EXPECT_EQ(ccom_resume(comm), CCOM_SUCCESS) << ccom_last_error();
     EXPECT_EQ(ccom_run(comm, &call), CCOM_SUCCESS) << ccom_last_error();
   });
+}
+
+// Launched operations end whenever they end, also between two looks of a rank.
+TEST_P(Suspended, RanksGetOneAnswerWhileLaunchedOperationsEnd) {
+  ccom_options_t options = quick_options();
+  options.flags = GetParam();
+  if (GetParam() != 0) options.providers = "tcp";
+  Ranks ranks(2, options);
+  std::atomic<ccom_status_t> answers[2];
+  for (int round = 0; round < 60; ++round) {
+    ranks.each([&](ccom_comm_t* comm, uint32_t rank) {
+      std::vector<float> values(2000 + round * 4000, 1.0f);
+      std::atomic<int> told{0};
+      ccom_completion_t completion = {};
+      completion.size_of = sizeof(completion);
+      completion.context = &told;
+      completion.done = [](void* context, ccom_status_t, const char*) {
+        ++*static_cast<std::atomic<int>*>(context);
+      };
+      const ccom_collective_t call = all_reduce(values);
+      ASSERT_EQ(ccom_launch(comm, &call, &completion), CCOM_SUCCESS) << ccom_last_error();
+      answers[rank] = ccom_suspend(comm);
+      ASSERT_TRUE(test::eventually([&] { return told == 1; }));
+    });
+    ASSERT_EQ(answers[0], answers[1]) << "round " << round;
+    if (answers[0] == CCOM_SUCCESS) {
+      ranks.each([](ccom_comm_t* comm, uint32_t) {
+        ASSERT_EQ(ccom_resume(comm), CCOM_SUCCESS) << ccom_last_error();
+      });
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Over, Suspended, testing::Values(0u, kWithoutSharing));

@@ -2,12 +2,19 @@
 // Operations whose completion is given at their launch: the library carries them to their ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "tests/support/child.h"
 #include "tests/support/eventually.h"
 #include "tests/unit/ccom/api/ranks.h"
 
@@ -179,6 +186,110 @@ TEST_P(Launched, WrongCallsAreRefusedAtOnceAndNobodyIsToldOfThem) {
   EXPECT_EQ(ccom_launch(ranks[0], &call, &completion), CCOM_SUCCESS) << ccom_last_error();
   ASSERT_TRUE(test::eventually([&] { return told.count() == 1; }));
   EXPECT_EQ(told.statuses[0], CCOM_SUCCESS);
+}
+
+// The function of a completion unmaps the buffer, as its owner may. The other rank is inside its
+// copy of it when the communicator is freed: what reads an unmapped buffer dies.
+int free_inside_a_copy() {
+  constexpr size_t kBytes = size_t{192} << 20;
+  struct Buffer {
+    std::byte* data = nullptr;
+    std::atomic<int> told{0};
+    ccom_status_t status = CCOM_SUCCESS;
+  } buffers[2];
+  for (Buffer& buffer : buffers) {
+    void* const data =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) return 1;
+    buffer.data = static_cast<std::byte*>(data);
+    std::fill_n(buffer.data, kBytes, std::byte{static_cast<uint8_t>(1 + (&buffer - buffers))});
+  }
+  Ranks ranks(2);
+  const auto launch = [&](uint32_t rank) {
+    Buffer& buffer = buffers[rank];
+    ccom_completion_t completion = {};
+    completion.size_of = sizeof(completion);
+    completion.context = &buffer;
+    completion.done = [](void* context, ccom_status_t status, const char*) {
+      auto& buffer = *static_cast<Buffer*>(context);
+      buffer.status = status;
+      if (status != CCOM_SUCCESS) munmap(buffer.data, kBytes);
+      ++buffer.told;
+    };
+    const auto call =
+        call_of(CCOM_BROADCAST, CCOM_FP32, kBytes / sizeof(float), buffer.data, buffer.data);
+    return ccom_launch(ranks[rank], &call, &completion) == CCOM_SUCCESS;
+  };
+  if (!launch(0)) return 2;
+  std::thread other([&] { launch(1); });
+  // Its copy has begun when a byte of its buffer changes, wherever it begins.
+  const bool begun = test::eventually(
+      [&] {
+        if (buffers[1].told != 0) return true;
+        for (size_t at = 0; at < kBytes; at += kBytes / 96) {
+          if (reinterpret_cast<volatile std::byte&>(buffers[1].data[at]) == std::byte{1}) {
+            return true;
+          }
+        }
+        return false;
+      },
+      test::kPatience, std::chrono::nanoseconds(0));
+  if (!begun) return 3;
+  ranks.free(0);
+  if (buffers[0].told != 1) return 4;
+  other.join();
+  if (!test::eventually([&] { return buffers[1].told == 1; })) return 5;
+  return 0;
+}
+
+TEST(LaunchedThreads, ABufferBelongsToWhoIsToldOfItsAbortEvenIfAPeerWasInsideItsCopy) {
+  for (int round = 0; round < 5; ++round) {
+    test::Child child = test::Child::forked(free_inside_a_copy);
+    ASSERT_EQ(child.wait(), 0) << "round " << round;
+  }
+}
+
+// Blocked signals of this process's threads, by their names.
+std::map<std::string, std::vector<uint64_t>> blocked_signals() {
+  std::map<std::string, std::vector<uint64_t>> blocked;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream status(task.path() / "status");
+    std::string line, name;
+    while (std::getline(status, line)) {
+      if (line.starts_with("Name:\t")) name = line.substr(6);
+      if (line.starts_with("SigBlk:\t")) {
+        blocked[name].push_back(std::stoull(line.substr(8), nullptr, 16));
+      }
+    }
+  }
+  return blocked;
+}
+
+TEST(LaunchedThreads, OfTheLibraryTakeNoSignalOfTheProgram) {
+  ccom_options_t options = quick_options();
+  options.flags = CCOM_FLAG_NO_SHARED_MEMORY;
+  options.providers = "tcp";
+  Ranks ranks(2, options);
+  ranks.each([](ccom_comm_t* comm, uint32_t) {
+    Told told;
+    Told::Mark mark{&told, 0};
+    const ccom_completion_t completion = completion_of(mark);
+    float value = 1;
+    const auto call = call_of(CCOM_ALL_REDUCE, CCOM_FP32, 1, &value, &value);
+    ASSERT_EQ(ccom_launch(comm, &call, &completion), CCOM_SUCCESS) << ccom_last_error();
+    ASSERT_TRUE(test::eventually([&] { return told.count() == 1; }));
+    uint32_t window = 0;
+    ASSERT_EQ(ccom_window_open(comm, nullptr, 0, &window), CCOM_SUCCESS) << ccom_last_error();
+  });
+  auto blocked = blocked_signals();
+  for (const char* name : {"ccom-launcher", "ccom-network", "ccom-window"}) {
+    EXPECT_EQ(blocked[name].size(), 2u) << name;
+    for (const uint64_t mask : blocked[name]) {
+      for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGALRM, SIGCHLD, SIGPROF}) {
+        EXPECT_NE(mask & (uint64_t{1} << (signal - 1)), 0u) << name << " takes signal " << signal;
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Over, Launched, testing::Values(0u, CCOM_FLAG_NO_SHARED_MEMORY));

@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <new>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "ccom/communicator/window_port.h"
@@ -50,6 +53,7 @@ struct Shown {
     EXPECT_EQ(ccom_window_open(comm, data, size, &number), CCOM_SUCCESS) << ccom_last_error();
   }
   ~Shown() {
+    if (comm == nullptr) return;  // the test has closed it
     EXPECT_EQ(ccom_window_close(comm, number), CCOM_SUCCESS) << ccom_last_error();
     EXPECT_EQ(ccom_mem_free(comm, data), CCOM_SUCCESS) << ccom_last_error();
   }
@@ -232,6 +236,104 @@ TEST_P(OneSided, WrongArgumentsAreNamedAndEndNothing) {
   });
 }
 
+TEST_P(OneSided, RanksAtDifferentCallsAreBothToldWhichAndGoOn) {
+  Ranks ranks(2, options());
+  ranks.each([](ccom_comm_t* comm, uint32_t me) {
+    Shown window(comm, 4096);
+    const auto opens = [&] {
+      uint32_t other = 99;
+      const ccom_status_t status = ccom_window_open(comm, window.data, 4096, &other);
+      EXPECT_EQ(other, 99u);
+      return status;
+    };
+    const auto splits = [&] {
+      ccom_comm_t* part = nullptr;
+      return ccom_split(comm, 0, 0, &part);
+    };
+    const auto told = [&](ccom_status_t status, const char* one, const char* other) {
+      EXPECT_EQ(status, CCOM_MISMATCH);
+      for (const char* part : {"rank 0 (host ", "rank 1 (host ", one, other}) {
+        EXPECT_THAT(ccom_last_error(), HasSubstr(part));
+      }
+    };
+    told(me == 0 ? opens() : ccom_suspend(comm), "ccom_window_open", "ccom_suspend");
+    told(me == 1 ? opens() : splits(), "ccom_window_open", "ccom_split");
+    told(me == 0 ? splits() : ccom_window_close(comm, window.number), "ccom_split",
+         "ccom_window_close");
+    Shown another(comm, 4096);
+    EXPECT_EQ(another.number, window.number + 1);
+    const uint8_t one = 1;
+    for (const Shown* each : {&window, &another}) {
+      ASSERT_EQ(ccom_put(comm, each->number, 1 - me, 0, &one, 1, 0), CCOM_SUCCESS)
+          << ccom_last_error();
+      ASSERT_EQ(ccom_wait_signal(comm, each->number, 1 - me, 0, 1, 0), CCOM_SUCCESS)
+          << ccom_last_error();
+      EXPECT_EQ(each->data[0], 1);
+    }
+  });
+}
+
+TEST_P(OneSided, AWindowWhoseCloseFailsStaysOpen) {
+  Ranks ranks(2, options());
+  ranks.each([](ccom_comm_t* comm, uint32_t me) {
+    Shown first(comm, 4096), second(comm, 4096);
+    EXPECT_EQ(ccom_window_close(comm, me == 0 ? first.number : second.number), CCOM_MISMATCH);
+    EXPECT_THAT(ccom_last_error(), HasSubstr(ccom::format("window {}", first.number)));
+    EXPECT_THAT(ccom_last_error(), HasSubstr(ccom::format("window {}", second.number)));
+    const uint8_t one = 1;
+    for (const Shown* each : {&first, &second}) {
+      EXPECT_EQ(ccom_mem_free(comm, each->data), CCOM_INVALID);
+      ASSERT_EQ(ccom_put(comm, each->number, 1 - me, 0, &one, 1, 0), CCOM_SUCCESS)
+          << ccom_last_error();
+      ASSERT_EQ(ccom_wait_signal(comm, each->number, 1 - me, 0, 1, 0), CCOM_SUCCESS)
+          << ccom_last_error();
+    }
+  });
+}
+
+TEST_P(OneSided, MemoryThatAnOpenWindowShowsIsNotFreed) {
+  Ranks ranks(2, options());
+  ranks.each([](ccom_comm_t* comm, uint32_t) {
+    void *whole = nullptr, *beside = nullptr;
+    ASSERT_EQ(ccom_mem_alloc(comm, 20000, &whole), CCOM_SUCCESS);
+    ASSERT_EQ(ccom_mem_alloc(comm, 20000, &beside), CCOM_SUCCESS);
+    uint32_t window = 0, empty = 0;
+    // A part of the block that does not begin where the block begins.
+    ASSERT_EQ(ccom_window_open(comm, static_cast<char*>(whole) + 5000, 100, &window), CCOM_SUCCESS)
+        << ccom_last_error();
+    ASSERT_EQ(ccom_window_open(comm, whole, 0, &empty), CCOM_SUCCESS) << ccom_last_error();
+    EXPECT_EQ(ccom_mem_free(comm, whole), CCOM_INVALID);
+    EXPECT_THAT(ccom_last_error(), HasSubstr(ccom::format("window {} shows", window)));
+    EXPECT_EQ(ccom_mem_free(comm, beside), CCOM_SUCCESS) << ccom_last_error();
+    ASSERT_EQ(ccom_window_close(comm, window), CCOM_SUCCESS) << ccom_last_error();
+    EXPECT_EQ(ccom_mem_free(comm, whole), CCOM_SUCCESS) << ccom_last_error();
+    ASSERT_EQ(ccom_window_close(comm, empty), CCOM_SUCCESS) << ccom_last_error();
+  });
+}
+
+// Another rank may not know of the failure yet, and still write.
+TEST_P(OneSided, WhatAWindowHasShownIsNotGivenAgainAfterAFailure) {
+  Ranks ranks(2, options());
+  ranks.each([](ccom_comm_t* comm, uint32_t me) {
+    const auto allocated = [&] {
+      ccom_memory_t memory = {};
+      memory.size_of = sizeof(memory);
+      EXPECT_EQ(ccom_memory(comm, &memory), CCOM_SUCCESS);
+      return memory.allocated;
+    };
+    Shown window(comm, 4096);
+    const uint64_t before = allocated();
+    if (me == 0) ccom_abort(comm);
+    ASSERT_TRUE(test::eventually([&] { return ccom_status(comm) != CCOM_SUCCESS; }));
+    ASSERT_EQ(ccom_window_close(comm, window.number), CCOM_SUCCESS) << ccom_last_error();
+    EXPECT_EQ(ccom_window_close(comm, window.number), CCOM_INVALID);
+    ASSERT_EQ(ccom_mem_free(comm, window.data), CCOM_SUCCESS) << ccom_last_error();
+    EXPECT_EQ(ccom_mem_free(comm, window.data), CCOM_INVALID) << "freed twice";
+    EXPECT_EQ(allocated(), before) << "the signals and what was shown";
+    window.comm = nullptr;
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Over, OneSided,
                          testing::Values(Road{"SharedMemory", 0, nullptr},
                                          Road{"Tcp", CCOM_FLAG_NO_SHARED_MEMORY, "tcp"},
@@ -274,54 +376,197 @@ TEST_P(OneSidedProcesses, ThatPutOrWaitAreToldWhoWasKilled) {
 
 INSTANTIATE_TEST_SUITE_P(Over, OneSidedProcesses, testing::Values(0u, CCOM_FLAG_NO_SHARED_MEMORY));
 
-// A peer that does not keep to the protocol: it must not write outside of the window.
-TEST(WindowPorts, AHeaderThatDoesNotFitEndsTheWindowAndWritesNothing) {
-  const std::pair<uint64_t, uint64_t> places[] = {
-      {4096, 1}, {1, 4096}, {~uint64_t{0}, 2}, {0, ~uint64_t{0}}};
-  for (const auto& [offset, bytes] : places) {
-    std::vector<std::unique_ptr<FabricEndpoint>> endpoints;
-    std::vector<std::vector<std::byte>> addresses;
-    for (int rank = 0; rank < 2; ++rank) {
-      auto endpoint = open_provider("tcp;ofi_rxm", "127.0.0.1");
-      ASSERT_TRUE(endpoint) << endpoint.error().sentence;
-      addresses.push_back((*endpoint)->address());
-      endpoints.push_back(std::move(*endpoint));
-    }
-    const std::vector<PortKey> keys(2);  // a rank of the job, so it has them
-    auto own = NetworkPort::open(0, std::move(endpoints[0]), addresses, keys);
-    auto hostile = NetworkPort::open(1, std::move(endpoints[1]), addresses, keys);
-    ASSERT_TRUE(own && hostile);
-    std::vector<std::byte> memory(3 * 4096);
-    FirstFailure failure;
-    std::atomic<uint32_t> counted{0};
+// Ports of ranks that are parts of one test.
+std::vector<std::unique_ptr<NetworkPort>> ports_of(uint32_t ranks) {
+  std::vector<std::unique_ptr<FabricEndpoint>> endpoints;
+  std::vector<std::vector<std::byte>> addresses;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    auto endpoint = open_provider("tcp;ofi_rxm", "127.0.0.1");
+    EXPECT_TRUE(endpoint) << endpoint.error().sentence;
+    addresses.push_back((*endpoint)->address());
+    endpoints.push_back(std::move(*endpoint));
+  }
+  std::vector<std::unique_ptr<NetworkPort>> ports;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    auto port =
+        NetworkPort::open(rank, std::move(endpoints[rank]), addresses, std::vector<PortKey>(ranks));
+    EXPECT_TRUE(port) << port.error().sentence;
+    ports.push_back(std::move(*port));
+  }
+  return ports;
+}
+
+// The window of a rank, of one page between two others, and what has happened to it.
+struct PortOfATest {
+  using OnSignal = std::function<void(Rank source, uint32_t signal)>;
+
+  explicit PortOfATest(std::unique_ptr<NetworkPort> port, OnSignal on_signal = nullptr) {
     WindowPort::Place place;
     place.data = memory.data() + 4096;
     place.bytes = 4096;
-    place.count = [&](Rank, uint32_t) { ++counted; };
-    place.fail = [&](const Error& error) { failure.note(error); };
-    auto window = WindowPort::open(std::move(*own), std::move(place), failure);
-    ASSERT_TRUE(window) << window.error().sentence;
-    struct {
-      uint64_t offset, bytes;
-      uint32_t signal, reserved;
-    } const header{offset, bytes, 0, 0};
-    const Signature signature;
-    (*hostile)->expect(signature);
-    const auto* data = reinterpret_cast<const std::byte*>(&header);
-    FabricConnection& connection = (*hostile)->connection(0);
-    ASSERT_TRUE(test::eventually([&] {
-      (*hostile)->progress();
-      return connection.send({0, 0, 0, 0}, data, sizeof(header), signature) == Outcome::kDone;
-    }));
-    ASSERT_TRUE(test::eventually([&] {
-      (*hostile)->progress();
-      return failure.there();
-    }));
-    EXPECT_EQ(failure.status(), CCOM_SYSTEM);
-    EXPECT_THAT(failure.error().sentence, HasSubstr("into the window of rank 0, which has 4096"));
-    EXPECT_EQ(counted, 0u);
-    EXPECT_EQ(std::count(memory.begin(), memory.end(), std::byte{0}), 3 * 4096);
+    place.count = [this, on_signal](Rank source, uint32_t signal) {
+      ++counted;
+      if (on_signal) on_signal(source, signal);
+    };
+    place.fail = [this](const Error& error) { failure.note(error); };
+    auto opened = WindowPort::open(std::move(port), std::move(place), failure);
+    EXPECT_TRUE(opened) << opened.error().sentence;
+    window = std::move(*opened);
   }
+
+  std::vector<std::byte> memory = std::vector<std::byte>(3 * 4096);
+  FirstFailure failure;
+  std::atomic<uint32_t> counted{0};
+  std::unique_ptr<WindowPort> window;
+};
+
+// As it is sent.
+struct Header {
+  uint64_t offset = 0, bytes = 0;
+  uint32_t signal = 0, reserved = 0;
+};
+
+// A peer that does not keep to the protocol: it must not write outside of the window. It sends its
+// data behind each header, as if that were right.
+TEST(WindowPorts, AHeaderThatDoesNotFitEndsTheWindowAndWhatFollowsItWritesNothing) {
+  constexpr uint64_t kFar = ~uint64_t{0};
+  constexpr uint32_t kNone = CCOM_NO_SIGNAL;
+  const Header headers[] = {{4096, 1, 0, 0},      {4097, 0, 0, 0},
+                            {1, 4096, kNone, 0},  {0, 8192, 0, 0},
+                            {kFar, 2, 0, 0},      {kFar - 4095, 4096, kNone, 0},
+                            {0, kFar, 0, 0},      {0, 8, CCOM_SIGNALS, 0},
+                            {0, 8, kNone - 1, 0}, {0, 0, CCOM_SIGNALS, 0}};
+  for (const Header& header : headers) {
+    auto ports = ports_of(2);
+    PortOfATest own(std::move(ports[0]));
+    NetworkPort& hostile = *ports[1];
+    const Signature signature;
+    hostile.expect(signature);
+    const std::vector<std::byte> data(std::clamp<uint64_t>(header.bytes, 1, 8192), std::byte{0x66});
+    uint64_t number = 0;
+    const auto send = [&](const void* message, uint64_t bytes) {
+      return test::eventually([&] {
+        hostile.progress();
+        return hostile.connection(0).send({0, 0, 0, number}, static_cast<const std::byte*>(message),
+                                          bytes, signature) == Outcome::kDone;
+      });
+    };
+    ASSERT_TRUE(send(&header, sizeof(header)));
+    for (number = 1; number < 4; ++number) ASSERT_TRUE(send(data.data(), data.size()));
+    ASSERT_TRUE(test::eventually([&] {
+      hostile.progress();
+      return own.failure.there() && !hostile.busy();
+    }));
+    for (int look = 0; look < 50; ++look) {
+      hostile.progress();
+      own.window->advance();
+    }
+    EXPECT_EQ(own.failure.status(), CCOM_SYSTEM);
+    EXPECT_THAT(own.failure.error().sentence,
+                HasSubstr("into the window of rank 0, which has 4096"));
+    EXPECT_EQ(own.counted, 0u);
+    EXPECT_EQ(std::count(own.memory.begin(), own.memory.end(), std::byte{0}), 3 * 4096)
+        << header.offset << " " << header.bytes << " " << header.signal;
+  }
+}
+
+// Rank 2 takes nothing, while rank 1 signals all the time.
+TEST(WindowPorts, APutEndsAfterItsTimeoutWithoutProgressOfItsTargetWhateverOthersSend) {
+  auto ports = ports_of(3);
+  PortOfATest own(std::move(ports[0])), other(std::move(ports[1]));
+  std::atomic<bool> over{false};
+  std::thread chatter([&] {
+    // bounded: so that a put that never ends shows as a late one
+    for (int i = 0; i < 4000 && !over; ++i) {
+      if (!other.window->put(0, 0, nullptr, 0, 3, milliseconds(1000))) break;
+      poll(nullptr, 0, 5);
+    }
+  });
+  EXPECT_TRUE(test::eventually([&] { return own.counted > 10; }));
+  const std::vector<std::byte> source(64u << 20);
+  const auto begun = std::chrono::steady_clock::now();
+  const auto done = own.window->put(2, 7, source.data(), source.size(), 0, milliseconds(400));
+  const auto took = std::chrono::steady_clock::now() - begun;
+  over = true;
+  chatter.join();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().status, CCOM_TIMEOUT);
+  EXPECT_THAT(done.error().sentence, HasSubstr("rank 2 has taken nothing from "));
+  EXPECT_THAT(done.error().sentence, HasSubstr(" for 400 ms: 67108864 of the 67108864 bytes at 7"));
+  EXPECT_GE(took, milliseconds(400));
+  EXPECT_LT(took, milliseconds(15000));
+  const auto again = own.window->put(1, 0, nullptr, 0, 0, milliseconds(400));
+  ASSERT_FALSE(again);
+  EXPECT_THAT(again.error().sentence, HasSubstr("was closed by a failure"));
+}
+
+// Rank 1 takes a piece from time to time: together they need longer than the timeout.
+TEST(WindowPorts, APutThatItsTargetTakesSlowlyGoesOn) {
+  constexpr uint64_t kPiece = 1u << 20, kPieces = 8;
+  auto ports = ports_of(2);
+  PortOfATest own(std::move(ports[0]));
+  NetworkPort& slow = *ports[1];
+  std::vector<std::byte> received(kPieces * kPiece);
+  std::thread takes([&] {
+    slow.expect(Signature());
+    FabricConnection& from = slow.connection(0);
+    Header header;
+    for (uint64_t number = 0; number <= kPieces; ++number) {
+      auto* const place = number == 0 ? reinterpret_cast<std::byte*>(&header)
+                                      : received.data() + (number - 1) * kPiece;
+      const uint64_t bytes = number == 0 ? sizeof(header) : kPiece;
+      EXPECT_EQ(from.grant({0, 0, 0, number}, place, bytes), Outcome::kDone);
+      Arrival arrival;
+      EXPECT_TRUE(test::eventually([&] {
+        slow.progress();
+        return from.arrived({0, 0, 0, number}, arrival) == Outcome::kDone;
+      })) << number;
+      from.consumed({0, 0, 0, number});
+      poll(nullptr, 0, 300);
+    }
+    EXPECT_EQ(header.bytes, kPieces * kPiece);
+  });
+  std::vector<std::byte> source(kPieces * kPiece, std::byte{7});
+  const auto done =
+      own.window->put(1, 0, source.data(), source.size(), CCOM_NO_SIGNAL, milliseconds(1500));
+  EXPECT_TRUE(done) << done.error().sentence;
+  takes.join();
+  EXPECT_EQ(received, source);
+}
+
+TEST(WindowPorts, AProcessWithoutMemoryLosesItsWindowAndSaysSo) {
+  auto ports = ports_of(2);
+  PortOfATest own(std::move(ports[0]), [](Rank, uint32_t) { throw std::bad_alloc(); });
+  PortOfATest other(std::move(ports[1]));
+  EXPECT_TRUE(other.window->put(0, 0, nullptr, 0, 3, milliseconds(20000)));
+  ASSERT_TRUE(test::eventually([&] { return own.failure.there(); }));
+  EXPECT_EQ(own.failure.status(), CCOM_RESOURCE);
+  EXPECT_THAT(own.failure.error().sentence, HasSubstr("rank 0 has no memory left"));
+  EXPECT_FALSE(own.window->put(1, 0, nullptr, 0, 3, milliseconds(20000)));
+}
+
+// The put itself makes the look at the network that throws.
+TEST(WindowPorts, APutThatRunsOutOfMemoryLeavesNothingThatReadsItsSource) {
+  auto ports = ports_of(3);
+  PortOfATest own(std::move(ports[0]), [me = std::this_thread::get_id()](Rank, uint32_t) {
+    if (std::this_thread::get_id() == me) throw std::bad_alloc();
+  });
+  PortOfATest other(std::move(ports[1]));
+  std::atomic<bool> over{false};
+  std::thread chatter([&] {
+    for (int i = 0; i < 4000 && !over; ++i) {
+      if (!other.window->put(0, 0, nullptr, 0, 3, milliseconds(1000))) break;
+      poll(nullptr, 0, 5);
+    }
+  });
+  // Rank 2 takes nothing, so the put lasts until the signals of rank 1 throw.
+  const std::vector<std::byte> source(64u << 20);
+  const auto done = own.window->put(2, 0, source.data(), source.size(), 0, milliseconds(20000));
+  over = true;
+  chatter.join();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().status, CCOM_RESOURCE) << done.error().sentence;
+  EXPECT_FALSE(own.window->put(1, 0, nullptr, 0, 3, milliseconds(400))) << "it is closed";
 }
 
 }  // namespace

@@ -47,6 +47,11 @@ class Ranks {
     }
   }
   ccom_comm_t* operator[](uint32_t rank) { return comms_[rank]; }
+  // Frees one rank before the others.
+  void free(uint32_t rank) {
+    EXPECT_EQ(ccom_free(comms_[rank]), CCOM_SUCCESS);
+    comms_[rank] = nullptr;
+  }
 
   void each(const std::function<void(ccom_comm_t*, uint32_t)>& work) {
     std::vector<std::thread> threads;

@@ -35,6 +35,19 @@ TEST(Heap, RefusesWhatItDidNotGive) {
   EXPECT_FALSE(heap.release(block));
 }
 
+TEST(Heap, NeverGivesARetiredBlockAgain) {
+  Heap heap(3 * Heap::kPage);
+  const uint64_t first = *heap.allocate(1), second = *heap.allocate(1);
+  ASSERT_TRUE(heap.retire(first));
+  EXPECT_FALSE(heap.contains(first, 1));
+  EXPECT_EQ(heap.used(), 2 * Heap::kPage);
+  EXPECT_FALSE(heap.retire(first));
+  EXPECT_FALSE(heap.release(first));
+  EXPECT_TRUE(heap.release(second));
+  EXPECT_EQ(heap.largest_free(), 2 * Heap::kPage);
+  EXPECT_FALSE(heap.allocate(3 * Heap::kPage));
+}
+
 TEST(Heap, SaysHowMuchIsFreeWhenItIsFull) {
   Heap heap(1 << 20);
   ASSERT_TRUE(heap.allocate(512 << 10));
