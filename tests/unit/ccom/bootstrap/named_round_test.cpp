@@ -42,7 +42,8 @@ TEST(NamedRounds, OfDifferentCallsAreToldToBothWithWhatBothSay) {
   // A call whose name begins with another's is another call, and so is one that says nothing.
   const std::pair<std::string, std::string> calls[] = {
       {"ccom_split", "ccom_suspend"}, {"ccom_window_open", "ccom_window_open, opened"}, {"a", ""}};
-  for (const auto& [first, second] : calls) {
+  for (const auto& call : calls) {
+    const std::string &first = call.first, &second = call.second;
     between_two([&](Bootstrap& bootstrap, Rank rank) {
       const auto all = gather_at(rank == 0 ? first : second, bootstrap,
                                  ccom::bytes_of(std::string_view("\x01\n\0x", 4)),
