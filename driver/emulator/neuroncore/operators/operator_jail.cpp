@@ -120,10 +120,14 @@ NEURON_IN_JAIL long reset_signals() {
   return 0;
 }
 
+// At most `value`: where the host's process has less, as after `ulimit -c 0`, that stays. Nobody but
+// the owner of CAP_SYS_RESOURCE may raise a limit again.
 NEURON_IN_JAIL long limit(int resource, uint64_t value) {
   rlimit64 wanted;
-  wanted.rlim_cur = value;
-  wanted.rlim_max = value;
+  const long error = call(SYS_prlimit64, 0, resource, 0, address_of(&wanted));
+  if (error != 0) return error;
+  if (wanted.rlim_max > value) wanted.rlim_max = value;
+  wanted.rlim_cur = wanted.rlim_max;
   return call(SYS_prlimit64, 0, resource, address_of(&wanted), 0);
 }
 
@@ -135,7 +139,8 @@ NEURON_IN_JAIL long limit_all(const OperatorJail& jail) {
   if (error == 0) error = limit(RLIMIT_NOFILE, NEURON_OPERATOR_IMAGE_FILE + 1);
   if (error == 0) error = limit(RLIMIT_NPROC, 0);
   if (error == 0) error = limit(RLIMIT_FSIZE, 0);
-  // With 0 a program of the host that takes core dumps would still be started.
+  // With 0 a program of the host that takes core dumps would still be started; a host that has 0
+  // wants that.
   if (error == 0) error = limit(RLIMIT_CORE, 1);
   if (error == 0) error = limit(RLIMIT_MEMLOCK, 0);
   if (error == 0) error = limit(RLIMIT_MSGQUEUE, 0);

@@ -4,7 +4,9 @@
 #include "driver/emulator/neuroncore/operators/operator_runner.h"
 
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,10 +19,21 @@
 #include <vector>
 
 #include "driver/base/abandonment.h"
+#include "tests/support/child.h"
 #include "tests/unit/driver/emulator/neuroncore/operators/operator_programs.h"
 
 namespace neuron::core {
 namespace {
+
+// From here on this process cannot raise a limit, as processes of most users and containers cannot.
+bool gave_up_raising_limits() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+  if (syscall(SYS_capget, &header, data) != 0) return false;
+  data[0].effective &= ~(1u << CAP_SYS_RESOURCE);
+  data[0].permitted &= ~(1u << CAP_SYS_RESOURCE);
+  return syscall(SYS_capset, &header, data) == 0;
+}
 
 constexpr uint64_t kOwnTable = 0, kOwnDescription = 0x1000, kTensor = 0x4000, kOwnImage = 0x8000;
 
@@ -141,6 +154,19 @@ TEST_F(OperatorRunnerTest, ChangesNoByteOfTheOutputAfterAFault) {
   EXPECT_EQ(told(run(program_of(writing(85, NEURON_OPERATOR_DONE, illegal)))),
             failure(NEURON_OPERATOR_SIGNAL, SIGILL));
   EXPECT_EQ(memory_.bytes[kTensor], std::byte{7});
+}
+
+// As behind `ulimit -c 0`, or in a service with LimitCORE=0 and LimitMSGQUEUE=0.
+TEST_F(OperatorRunnerTest, RunsAProgramOfAHostWhoseOwnLimitsAreLower) {
+  auto child = test::Child::forked([this] {
+    if (!gave_up_raising_limits()) return 2;
+    const rlimit none{0, 0}, space{rlim_t{1} << 38, rlim_t{1} << 38};
+    if (setrlimit(RLIMIT_CORE, &none) != 0 || setrlimit(RLIMIT_AS, &space) != 0) return 3;
+    memory_.bytes[kTensor] = std::byte{7};
+    const Fault fault = run(program_of(writing(85, NEURON_OPERATOR_DONE, system_call(231, 0))));
+    return !fault && memory_.bytes[kTensor] == std::byte{85} ? 0 : 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 // A host that ignores the ends of its children has the kernel take their statuses.
