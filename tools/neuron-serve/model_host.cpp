@@ -117,7 +117,7 @@ void ModelHost::run() {
                         : options_.models + "/" + options_.only +
                               " is no model: its name ends neither with .neff nor with .onnx; give "
                               "a model or a folder of models with --models"
-                  : "no model can be served; the first: " + failed_.begin()->second;
+                  : "no model can be served; why is told for each of them above";
     }
   }
   events_.started(error);
