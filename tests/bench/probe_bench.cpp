@@ -16,7 +16,7 @@ constexpr double kPublicDriver = 12951;
 // One boot; below 0 if the guest cannot run.
 double accesses() {
   test::Process guest({test::source("tests/vm/vm-test"), "probe", NEURON_BUILD_DIR}, {},
-                      "/dev/stderr");
+                      test::Process::kSameError);
   const double count = std::atof(guest.rest(std::chrono::minutes(10)).c_str());
   return guest.wait() == 0 && count > 0 ? count : -1;
 }

@@ -55,7 +55,7 @@ Process::Process(const Words& command, const Environment& environment, const std
   ::posix_spawn_file_actions_adddup2(&files, output.get(), STDOUT_FILENO);
   if (log.empty()) {
     ::posix_spawn_file_actions_adddup2(&files, output.get(), STDERR_FILENO);
-  } else {
+  } else if (log != kSameError) {
     ::posix_spawn_file_actions_addopen(&files, STDERR_FILENO, log.c_str(),
                                        O_WRONLY | O_CREAT | O_APPEND, 0600);
   }

@@ -26,9 +26,11 @@ using Words = std::vector<std::string>;
 class Process {
  public:
   enum class Group { kShared, kSeparate };
+  // Not opened: posix_spawn closes descriptor 2 before it opens another file as such.
+  static constexpr const char* kSameError = "/dev/stderr";
   // The first word is a path, or a name that is looked for in PATH. Standard error is appended to
-  // the file `log`; without one it joins standard output. With a group of its own, what ends the
-  // child ends what it has started.
+  // the file `log`; without one it joins standard output, and with kSameError it stays that of this
+  // process. With a group of its own, what ends the child ends what it has started.
   explicit Process(const Words& command, const Environment& environment = {},
                    const std::string& log = "", Group group = Group::kShared);
 
