@@ -195,18 +195,41 @@ TEST_F(Async, GivesTheSameModelTimeWithAndWithoutQueues) {
   EXPECT_EQ(queue.end_ps, queue.busy_ps) << "one behind the other, from 0";
 }
 
+nrt_open_queue_report_t report_of(nrta_xu_t type) {
+  nrt_open_queue_report_t queue{};
+  queue.size = sizeof(queue);
+  EXPECT_EQ(nrt_open_get_queue_report(0, type, 0, &queue), NRT_SUCCESS);
+  return queue;
+}
+
+TEST_F(Async, WhatTheSequenceOfAQueueTellsIsBeforeWhatIsScheduledThen) {
+  nrt_tensor_t* tensor = make_tensor(1 << 20);
+  const Bytes bytes = pattern(1 << 20);
+  Bytes back(1 << 20);
+  nrta_seq_t write = 0, read = 0, last = 0;
+  // Nothing has completed, so nothing is known.
+  ASSERT_EQ(nrta_get_sequence(0, NRTA_XU_TENSOR_WRITE, 0, &last), NRT_SUCCESS);
+  ASSERT_EQ(nrta_tensor_write(tensor, bytes.data(), 0, 1 << 20, 0, nullptr, &write), NRT_SUCCESS);
+  ASSERT_EQ(nrta_tensor_read(back.data(), tensor, 0, 1 << 20, 0, nullptr, &read), NRT_SUCCESS);
+  while (report_of(NRTA_XU_TENSOR_WRITE).completed == 0) std::this_thread::yield();
+  while (report_of(NRTA_XU_TENSOR_READ).completed == 0) std::this_thread::yield();
+  EXPECT_EQ(report_of(NRTA_XU_TENSOR_READ).start_ps, 0u);
+  ASSERT_EQ(nrta_get_sequence(0, NRTA_XU_TENSOR_WRITE, 0, &last), NRT_SUCCESS);
+  EXPECT_EQ(last, write);
+  const uint64_t end = report_of(NRTA_XU_TENSOR_WRITE).end_ps;
+  ASSERT_EQ(nrta_tensor_copy(tensor, 0, make_tensor(1 << 20), 0, 1 << 20, 0, nullptr, &read),
+            NRT_SUCCESS);
+  ASSERT_TRUE(finish(read));
+  EXPECT_EQ(report_of(NRTA_XU_TENSOR_OP).start_ps, end);
+}
+
 TEST_F(Async, QueuesOverlapInModelTime) {
   nrt_tensor_t* tensor = make_tensor(1 << 20);
   const Bytes bytes = pattern(1 << 20);
   Bytes back(1 << 20);
   // 16 descriptors of 64 KiB at 27.2 GB/s.
   const uint64_t cost = 1'300'000 + 16 * 50'000 + (1ull << 20) * 625 / 17;
-  auto report = [](nrta_xu_t type) {
-    nrt_open_queue_report_t queue{};
-    queue.size = sizeof(queue);
-    EXPECT_EQ(nrt_open_get_queue_report(0, type, 0, &queue), NRT_SUCCESS);
-    return queue;
-  };
+  const auto report = report_of;
   nrta_seq_t write[2], read;
   for (nrta_seq_t& seq : write) {
     ASSERT_EQ(nrta_tensor_write(tensor, bytes.data(), 0, 1 << 20, 0, nullptr, &seq), NRT_SUCCESS);
