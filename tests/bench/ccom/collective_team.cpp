@@ -52,9 +52,8 @@ Team::~Team() {
 
 bool Team::start_ours() {
   const std::string root = "127.0.0.1:" + std::to_string(test::free_port());
-  return start([&, ranks = ranks_](board& orders, uint32_t rank) {
-    run_worker(orders, root, rank, ranks);
-  });
+  return start(
+      [&, ranks = ranks_](board& orders, uint32_t rank) { run_worker(orders, root, rank, ranks); });
 }
 
 bool Team::start(const Work& work) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank of ours whose buffers are device memory: executions of a NEFF with an all-reduce, on orders
-// from a board, as a framework calls them.
+// A rank of ours whose buffers are device memory: executions of a NEFF with an all-reduce, on
+// orders from a board, as a framework calls them.
 //
 // Callers: the bench, which forks; run_device_worker() is all that a child does. The whole output
 // is compared after each order. Fails: sets `failed` of the board, with a sentence on stderr.

@@ -120,8 +120,8 @@ NEURON_IN_JAIL long reset_signals() {
   return 0;
 }
 
-// At most `value`: where the host's process has less, as after `ulimit -c 0`, that stays. Nobody but
-// the owner of CAP_SYS_RESOURCE may raise a limit again.
+// At most `value`: where the host's process has less, as after `ulimit -c 0`, that stays. Nobody
+// but the owner of CAP_SYS_RESOURCE may raise a limit again.
 NEURON_IN_JAIL long limit(int resource, uint64_t value) {
   rlimit64 wanted;
   const long error = call(SYS_prlimit64, 0, resource, 0, address_of(&wanted));
