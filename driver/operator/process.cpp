@@ -17,6 +17,7 @@
 #include "driver/operator/describe.h"
 #include "driver/operator/registry.h"
 #include "driver/operator/tcm_pool.h"
+#include "hw/custom_operator.h"
 
 namespace neuron::operators {
 
@@ -255,6 +256,10 @@ void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+// By which a library is known before it is started; neuron-operator looks for it in the file.
+extern "C" __attribute__((used, section(".neuron_operators"))) const char neuron_operators_mark[] =
+    NEURON_OPERATOR_MARK;
 
 int main(int count, char** arguments) {
   using namespace neuron::operators;

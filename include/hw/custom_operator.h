@@ -21,6 +21,8 @@ extern "C" {
 
 #define NEURON_OPERATOR_MAGIC 0x504F434Eu /* "NCOP" */
 #define NEURON_OPERATOR_VERSION 1
+/* Stands in the section .neuron_operators of each library of operators, by which a file is known as one. */
+#define NEURON_OPERATOR_MARK "library of Neuron custom operators, version 1"
 #define NEURON_OPERATOR_ARGUMENTS 16 /* the output included */
 #define NEURON_OPERATOR_DIMENSIONS 8 /* documented limits of tensors: 8 dimensions of at most 65535 */
 #define NEURON_OPERATOR_DIMENSION_MAX 65535

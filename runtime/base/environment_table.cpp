@@ -21,7 +21,7 @@ constexpr EnvironmentVariable kTable[] = {
     {"NEURON_RT_VISIBLE_CORES", "0, 0-3 or 0,1",
      "the cores that the process owns; it beats NEURON_RT_NUM_CORES", kDevice},
     {"NEURON_RT_NUM_CORES", "a number (0: all)", "how many free cores the process owns", kDevice},
-    {"NEURON_LOGICAL_NC_CONFIG", "1, 2 (2 on trn2, 1 elsewhere)",
+    {"NEURON_LOGICAL_NC_CONFIG", "1, 2 (2 on trn2 and trn3, 1 elsewhere)",
      "physical cores of each core that is counted; a NEFF must be built for the same", kDevice},
     {"NEURON_RT_VIRTUAL_CORE_SIZE", "1, 2", "an older name of NEURON_LOGICAL_NC_CONFIG", kDevice},
     {"NEURON_RT_RESET_CORES", "0, 1 (1)", "reset the cores in nrt_init", kDevice},

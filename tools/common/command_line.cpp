@@ -143,6 +143,12 @@ std::string unexpected(const CLI::App& app) {
 }
 
 // "neuron-ls: The following argument was not expected: --jsn; did you mean --json-output? ..."
+// The file that the option of options_file() was given; empty: none.
+std::string options_file_of(const CLI::App& app) {
+  const CLI::Option* option = const_cast<CLI::App&>(app).get_config_ptr();
+  return option != nullptr && option->count() > 0 ? option->results().back() : "";
+}
+
 std::string complaint(const CLI::App* app, const CLI::Error& error) {
   std::string what = error.what();
   if (what == "A subcommand is required") what = about_commands(*app);
@@ -167,6 +173,16 @@ std::string complaint(const CLI::App* app, const CLI::Error& error) {
       what += "; " + other + " stands before the command";
     } else if (!other.empty()) {
       what += "; did you mean " + other + "?";
+    }
+  }
+  // The library names neither the file nor what it expects in it.
+  if (const std::string file = options_file_of(*app); !file.empty()) {
+    if (dynamic_cast<const CLI::FileError*>(&error) != nullptr) {
+      what = "the file of options '" + file + "' cannot be read";
+    } else if (dynamic_cast<const CLI::ConfigError*>(&error) != nullptr) {
+      const std::string word = what.substr(what.rfind(' ') + 1);
+      what = "the file of options '" + file + "': '" + word +
+             "' is no option; expected lines of name = value, with names of --help without --";
     }
   }
   return app->get_name() + ": " + what + "\n" + app->get_name() + " --help says what there is.\n";

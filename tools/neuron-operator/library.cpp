@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <set>
 #include <sstream>
+#include <string_view>
 
+#include "hw/custom_operator.h"
 #include "runtime/base/file.h"
 #include "tools/common/child_process.h"
 
@@ -80,6 +82,13 @@ Result<void> check_sources(const std::vector<std::string>& files) {
     if (!std::filesystem::is_regular_file(file, error)) {
       return fail(NRT_INVALID, "{} is no file that can be read", file);
     }
+    // Compilers take a file without such an ending for one that is to be linked.
+    static const std::set<std::string> kEndings = {".cpp", ".cc", ".cxx", ".c++", ".C"};
+    if (!kEndings.contains(std::filesystem::path(file).extension().string())) {
+      return fail(
+          NRT_INVALID,
+          "the name of {} ends neither with .cpp nor with .cc or .cxx, as sources in C++ do", file);
+    }
   }
   return {};
 }
@@ -124,6 +133,20 @@ Result<void> check_contents(const LibraryContents& contents) {
                 op.name, op.kernel);
   }
   return {};
+}
+
+// A file that is something else must not run, not even to find that out.
+Result<void> check_library(const std::string& path) {
+  NEURON_TRY(image, tools::read_file(path));
+  constexpr std::string_view kElf = "\177ELF", kMark = NEURON_OPERATOR_MARK;
+  const std::string_view bytes(reinterpret_cast<const char*>(image.data()), image.size());
+  if (bytes.starts_with(kElf) && bytes.find(kMark) != std::string_view::npos) return {};
+  return fail(NRT_INVALID,
+              "{} is no library of custom operators: expected a program that `neuron-operator "
+              "build` has made, and it {}",
+              path,
+              bytes.starts_with(kElf) ? "is another program, or a library of an older version"
+                                      : "is no program");
 }
 
 }  // namespace
@@ -193,6 +216,7 @@ Result<void> build_library(const LibrarySources& sources, const std::string& out
 }
 
 Result<LibraryContents> ask_library(const std::string& path) {
+  NEURON_CHECK(check_library(path));
   NEURON_TRY(text, output_of({std::filesystem::absolute(path).string(), "describe"},
                              path + " is no library of custom operators"));
   LibraryContents contents;

@@ -4,8 +4,9 @@
 // headers of driver/operator, that says what it holds.
 //
 // Callers: main(), one thread. The sources' own code runs as the caller when a library is asked,
-// as it does in any program that the caller builds. Fails: NRT_INVALID with what the compiler or
-// the library said.
+// as it does in any program that the caller builds. A file that was not built as a library is not
+// started; a library of somebody else is. Fails: NRT_INVALID with what the compiler or the library
+// said.
 #ifndef TOOLS_NEURON_OPERATOR_LIBRARY_H
 #define TOOLS_NEURON_OPERATOR_LIBRARY_H
 

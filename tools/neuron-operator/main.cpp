@@ -27,7 +27,7 @@ int report(const Result<void>& done) {
   return tools::kFailed;
 }
 
-Result<void> list(const std::string& library) {
+Result<std::string> table_of(const std::string& library) {
   NEURON_TRY(contents, operators::ask_library(library));
   std::string text = contents.multicore ? "runs on all cores\n" : "runs on one core\n";
   for (const operators::LibraryOperator& op : contents.operators) {
@@ -41,8 +41,13 @@ Result<void> list(const std::string& library) {
     }
     text += op.library + "." + op.name + "(" + parameters + ")  " + op.kernel + "\n";
   }
-  tools::print_output("neuron-operator", text);
-  return {};
+  return text;
+}
+
+int list(const std::string& library) {
+  const auto text = table_of(library);
+  if (!text) return report(text.error());
+  return tools::print_output("neuron-operator", *text) ? tools::kDone : tools::kFailed;
 }
 
 Result<void> write_program(operators::OperatorRequest request, const std::string& target,
@@ -97,6 +102,6 @@ int main(int argc, char** argv) {
   line.needs_command();
   if (const auto status = line.parse(argc, argv)) return *status;
   if (line.used("build")) return report(operators::build_library(sources, output));
-  if (line.used("list")) return report(list(request.library));
+  if (line.used("list")) return list(request.library);
   return report(write_program(request, target, output));
 }

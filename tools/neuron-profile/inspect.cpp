@@ -8,7 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 namespace neuron::profile {
 namespace {
@@ -18,9 +20,24 @@ void set(const char* name, const std::string& value, bool by_option) {
   ::setenv(name, value.c_str(), by_option ? 1 : 0);
 }
 
+// The runtime would tell it in its log, and execute all the same.
+bool can_record_in(const char* program, const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  int reason = error.value();
+  if (!error && ::access(folder.c_str(), W_OK | X_OK) != 0) reason = errno;
+  if (reason == 0) return true;
+  std::fprintf(stderr,
+               "%s: nothing can be recorded in the folder '%s': %s; give another one with "
+               "--output-dir; the command was not run\n",
+               program, folder.c_str(), std::strerror(reason));
+  return false;
+}
+
 }  // namespace
 
 int inspect(const char* program, const InspectWishes& wishes) {
+  if (!can_record_in(program, wishes.folder)) return 1;
   const bool chosen = wishes.system || wishes.devices;
   set("NEURON_RT_INSPECT_ENABLE", "1", true);
   set("NEURON_RT_INSPECT_OUTPUT_DIR", wishes.folder, true);

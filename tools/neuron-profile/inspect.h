@@ -2,7 +2,7 @@
 //
 // Runs a command with the variables that make the runtime record an inspect session.
 // Callers: main() of neuron-profile. One thread. Fails with the status of env(1): 127 for a command
-// that is not there, 126 for one that cannot be run.
+// that is not there, 126 for one that cannot be run; 1 if the folder cannot take a record.
 #ifndef TOOLS_NEURON_PROFILE_INSPECT_H
 #define TOOLS_NEURON_PROFILE_INSPECT_H
 

@@ -58,9 +58,10 @@ Result<void> check_folders(const Wishes& wishes) {
   for (const Binding& binding : wishes.outputs) {
     const std::string folder = std::filesystem::path(binding.file).parent_path();
     if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0) continue;
+    const int why = errno;
     // What is there may be writable all the same.
     if (::access(binding.file.c_str(), W_OK) == 0) continue;
-    return runtime::fail_with_errno(NRT_INVALID, errno, "output {}: cannot write {}", binding.name,
+    return runtime::fail_with_errno(NRT_INVALID, why, "output {}: cannot write {}", binding.name,
                                     binding.file);
   }
   return {};

@@ -603,6 +603,39 @@ TEST_F(CustomOperators, NumbersAreReadWholeOrRefused) {
   }
 }
 
+TEST_F(CustomOperators, AFileThatIsNoLibraryIsNotStarted) {
+  const Folder folder;
+  const std::string started = folder.path("started"), script = folder.path("script.sh");
+  folder.write("script.sh", "#!/bin/sh\ntouch " + started + "\n");
+  ASSERT_EQ(::chmod(script.c_str(), 0700), 0);
+  for (const Words& words : {Words{"list", script}, Words{"list", "/bin/true"},
+                             Words{"neff", "/bin/true", "relu", "f32[4]", "-o", "out"}}) {
+    Words command = {built("bin/neuron-operator")};
+    command.insert(command.end(), words.begin(), words.end());
+    const auto done = run(command);
+    EXPECT_EQ(done.ending, 1);
+    EXPECT_THAT(done.output, HasSubstr("is no library of custom operators"));
+  }
+  EXPECT_NE(::access(started.c_str(), F_OK), 0);
+  EXPECT_EQ(run({built("bin/neuron-operator"), "list", library("compute")}).ending, 0);
+}
+
+TEST_F(CustomOperators, AListThatCannotBeWrittenIsAFailure) {
+  const auto done =
+      test::shell(built("bin/neuron-operator") + " list " + library("compute") + " > /dev/full");
+  EXPECT_EQ(done.ending, 1);
+  EXPECT_THAT(done.output, HasSubstr("cannot write to standard output"));
+}
+
+TEST_F(CustomOperators, SourcesWithAnotherEndingAreNamed) {
+  const Folder folder;
+  folder.write("text", "hello\n");
+  const auto done = run({built("bin/neuron-operator"), "build", "--compute", folder.path("text"),
+                         "--shape", folder.path("text"), "-o", folder.path("out")});
+  EXPECT_EQ(done.ending, 1);
+  EXPECT_THAT(done.output, HasSubstr(folder.path("text") + " ends neither with .cpp"));
+}
+
 TEST_F(CustomOperators, SourcesThatDoNotCompileAreRefusedWithTheCompilersWords) {
   const Folder folder;
   folder.write("bad.cpp", "#include <torch/torch.h>\ntorch::Tensor bad(int) { return nothing; }\n");

@@ -142,6 +142,9 @@ class Tool(unittest.TestCase):
         self.assertIn("no test or script", rows["lonely"])
         self.assertIn("3 kernels: 1 as their tests, 1 failed, 1 not run", said)
 
+    def test_corpus_of_no_folder_is_a_failure(self):
+        self.assertIn("nowhere is no folder", self.nki("corpus", "nowhere", status=1))
+
     def test_corpus_runs_scripts_as_python_does(self):
         (self.folder / "sub").mkdir()
         (self.folder / "sub" / "beside.py").write_text(KERNELS)

@@ -356,6 +356,10 @@ TEST_F(ProfileOutputs, InspectRunsACommandThatRecordsASession) {
   EXPECT_THAT(said.out, HasSubstr("NEURON_RT_INSPECT_OUTPUT_DIR=./output\n"));
   EXPECT_THAT(said.out, HasSubstr("NEURON_RT_INSPECT_DEVICE_PROFILE=0\n"));
   EXPECT_EQ(run("inspect no-such-program").ending, 127);
+  said = run("inspect -o /proc/nowhere sh -c 'echo it ran'");
+  EXPECT_EQ(said.ending, 1);
+  EXPECT_EQ(said.out, "");
+  EXPECT_THAT(said.error, HasSubstr("nothing can be recorded in the folder '/proc/nowhere'"));
   EXPECT_EQ(run("inspect -o out.d").ending, 2);
 }
 

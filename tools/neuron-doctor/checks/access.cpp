@@ -77,7 +77,13 @@ Access refused(const std::string& path) {
   }
   const std::string user = user_name(geteuid());
   Access access{Obstacle::kNoPermission,
-                path + " belongs to " + owner + "; " + user + " may not open it", ""};
+                path + " belongs to " + owner + "; the user '" + user + "' may not open it", ""};
+  if (S_ISSOCK(status.st_mode)) {  // which no udev rule knows
+    access.action = "start the daemon as '" + user +
+                    "', or as a socket unit of systemd (neuron-emulatord@PROFILE.socket), which "
+                    "the group neuron may open; or run it as root";
+    return access;
+  }
   const bool by_group = (status.st_mode & 0020u) != 0 && status.st_gid != 0;
   access.action =
       by_group
@@ -125,6 +131,9 @@ Access look_for_daemon(const std::string& path) {
       return {Obstacle::kNoDaemon, "no daemon answers at " + path + ": there is no such socket",
               start};
     case ECONNREFUSED:
+      if (struct stat status{}; ::stat(path.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
+        return {Obstacle::kNoDaemon, "no daemon answers at " + path + ": it is no socket", start};
+      }
       return {Obstacle::kNoDaemon,
               "no daemon answers at " + path + ": the one that made the socket is gone", start};
     case EAGAIN:

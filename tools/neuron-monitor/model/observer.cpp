@@ -168,6 +168,12 @@ HostVcpuGroup host_vcpu(const telemetry::HostState& before, const telemetry::Hos
   return out;
 }
 
+// Devices behind one daemon fail with one sentence.
+void add_sentence(std::string& all, const std::string& sentence) {
+  if (sentence.empty() || all.find(sentence) != std::string::npos) return;
+  all += (all.empty() ? "" : "; ") + sentence;
+}
+
 HardwareGroup hardware(const Snapshot* before, const Snapshot& now) {
   HardwareGroup out;
   out.error = now.error;
@@ -185,7 +191,7 @@ HardwareGroup hardware(const Snapshot* before, const Snapshot& now) {
     entry.memory_used = device.memory_used;
     entry.power_percent = device.power_percent;
     entry.error = device.error;
-    if (!device.error.empty()) out.error += (out.error.empty() ? "" : "; ") + device.error;
+    add_sentence(out.error, device.error);
   }
   return out;
 }
@@ -234,6 +240,7 @@ HardwareInfo hardware_info(const Snapshot& now) {
     if (first == nullptr || (first->name.empty() && !device.name.empty())) first = &device;
   }
   if (first == nullptr) return out;
+  if (first->name.empty()) add_sentence(out.error, first->error);
   out.device_type = first->name;
   for (char& c : out.device_type) {
     c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

@@ -205,6 +205,8 @@ def lint_(options):
 
 def corpus(options):
     from .corpus import table
+    if not os.path.isdir(options.folder):
+        raise SystemExit(f"neuron-nki: {options.folder} is no folder; give one with files of kernels (.py)")
     return table(options.folder, options.seed, time.monotonic() + options.time)
 
 

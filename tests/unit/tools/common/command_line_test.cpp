@@ -339,6 +339,23 @@ TEST(CommandLine, TakesOptionsFromTheEnvironmentAndFromAFile) {
   EXPECT_TRUE(strict.read({"--config", path}));
 }
 
+TEST(CommandLine, NamesAFileOfOptionsThatIsNone) {
+  const auto complaint_of = [](const std::string& path) {
+    std::string other;
+    CommandLine line{kManual};
+    line.options_file("--config", "options");
+    line.option("--other", other, "y");
+    const auto answer = line.read({"--config", path});
+    return answer ? answer->error : "";
+  };
+  const std::string path = ::testing::TempDir() + "no-options";
+  std::ofstream(path) << "nonsense = 7\n";
+  EXPECT_THAT(complaint_of(path),
+              ::testing::HasSubstr("'" + path + "': 'nonsense' is no option; expected"));
+  EXPECT_THAT(complaint_of(::testing::TempDir()),
+              ::testing::HasSubstr("'" + ::testing::TempDir() + "' cannot be read"));
+}
+
 // The variables of this process while the test runs.
 class Terminal : public ::testing::Test {
  protected:
