@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -54,6 +55,7 @@ TEST_F(ChildProgram, IsKilledWithItsChildrenWhenItTakesTooLong) {
   ASSERT_FALSE(done);
   EXPECT_THAT(done.error().sentence, HasSubstr("has not ended within 500 ms, and was killed"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 60s);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "its status has not been taken";
   const pid_t child = std::atoi(test::read_file(file).c_str());
   ASSERT_GT(child, 1);
   EXPECT_TRUE(test::eventually([&] { return ::kill(child, 0) != 0; })) << "its child lives on";

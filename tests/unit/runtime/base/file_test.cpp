@@ -89,6 +89,14 @@ TEST_F(File, OnAFullDeviceFailsWithTheSystemsReason) {
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
 }
 
+TEST_F(File, CannotBeMadeWhereThereIsNoFolder) {
+  const auto result = write_file(root_ + "/nowhere/file", bytes_of("hello"));
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().sentence.find("cannot create " + root_ + "/nowhere/file: No such file"),
+            std::string::npos)
+      << result.error().sentence;
+}
+
 TEST_F(File, CannotBeADirectory) {
   const auto result = write_file(root_, bytes_of("hello"));
   ASSERT_FALSE(result);

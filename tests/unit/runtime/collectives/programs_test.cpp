@@ -595,6 +595,18 @@ TEST_F(CollectivesOfAProgram, ACoreThatWaitsIsDescribed) {
   EXPECT_THAT(fake_->described, ElementsAre(0u, 0u, 5u, 1u));
 }
 
+TEST_F(CollectivesOfAProgram, TellAProfileWhereTheirOwnInstructionsBegin) {
+  const auto programs = connect({all_reduce(0), all_reduce(1)});
+  ASSERT_TRUE(programs);
+  const auto facts = (*programs)->facts();
+  ASSERT_EQ(facts.size(), 2u);
+  for (uint32_t stream = 0; stream < 2; ++stream) {
+    EXPECT_EQ(facts[stream].stream, stream);
+    EXPECT_EQ(facts[stream].rank, 0u);
+    EXPECT_EQ(facts[stream].prologue, stream == 0 ? 24u : 20u) << "as in ACoreThatWaitsIsDescribed";
+  }
+}
+
 TEST_F(CollectivesOfAProgram, ProgramsAreFreedWithTheModel) {
   {
     const auto programs = connect({all_reduce(0), all_reduce(1)});
