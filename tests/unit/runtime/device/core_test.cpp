@@ -46,6 +46,28 @@ TEST(NotificationReader, GivesEntriesOfItsPhaseInOrderAndAroundTheRing) {
   EXPECT_EQ(entry.pc, 13u);
 }
 
+TEST(Core, ReadsWhatItsCollectiveCoresTellUntilAnotherQueueReplacesTheirs) {
+  FakeMachine machine;
+  const auto core = machine.core(1);
+  auto first = core->notifications_of(2, 100);
+  ASSERT_TRUE(first) << first.error().sentence;
+  const auto& asked = machine.state.notifications.back();
+  const uint32_t number = 1 * core->place().chip->cc_cores + 2;
+  EXPECT_EQ(asked.nq_dev_id, number);
+  EXPECT_EQ(asked.size, 128 * sizeof(neuron_notification)) << "a power of two, with a free entry";
+  const uint64_t mode = core->place().chip->cc_notification(number) +
+                        NEURON_NQ_BASE(NEURON_NQ_SLOT_NOTIFY) + NEURON_NQ_MODE;
+  EXPECT_EQ(machine.state.written.back(), (std::pair<uint64_t, uint32_t>(mode, 1)));
+  neuron_notification entry{};
+  EXPECT_FALSE((*first)->next(entry));
+  EXPECT_FALSE((*first)->closed());
+  const auto second = core->notifications_of(2, 100);
+  ASSERT_TRUE(second) << second.error().sentence;
+  EXPECT_TRUE((*first)->closed()) << "its memory is freed";
+  EXPECT_FALSE((*first)->next(entry));
+  EXPECT_FALSE((*second)->closed());
+}
+
 TEST(Core, HasRecordsInOnePageOfHostMemory) {
   FakeMachine machine;
   const auto core = machine.core(1);
