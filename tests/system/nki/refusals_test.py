@@ -33,6 +33,27 @@ class Refusals(DeviceTest):
         self.refused_at(kernel, (normal(128, 8),), "large =", "SBUF has no room", '"large"',
                         "6 tiles", f"refusals_test.py:{line}", "bytes were asked for")
 
+    def test_numpy_does_not_take_a_tensor_of_a_kernel(self):
+        @nki.jit
+        def kernel(x):
+            y = output(x.shape)
+            nl.store(y, np.exp(nl.load(x)))
+            return y
+
+        self.refused_at(kernel, (normal(128, 8),), "np.exp", "NumPy's exp cannot take it", "nl.exp")
+
+    def test_a_slice_says_what_is_wrong_with_it(self):
+        for bounds, wrong in ((slice(10, 200), "slice 10:200 leaves dimension 1, which has 8 elements"),
+                              (slice(6, 2), "slice 6:2 of dimension 1 ends before it begins"),
+                              (slice(None, None, -1), "slice ::-1 of dimension 1 has the step -1; expected 1 or more")):
+            @nki.jit
+            def kernel(x, bounds=bounds):
+                y = output(x.shape)
+                nl.store(y, nl.load(x)[:, bounds])
+                return y
+
+            self.refused_at(kernel, (normal(128, 8),), "nl.store", wrong)
+
     def test_nki_has_no_integers_of_64_bits(self):
         for dtype, narrower in (("int64", "int32"), (np.uint64, "uint32"), (np.dtype("int64"), "int32")):
             with self.assertRaisesRegex(TypeError, f"int64' is no data type of NKI; use u?{narrower[-5:]}"):

@@ -123,6 +123,10 @@ class NkiTensor:
         refuse("the value of a tensor is not known while the kernel is traced; a condition on it "
                "needs nl.where, nisa.tensor_copy_predicated or a register")
 
+    def __array_ufunc__(self, function, *_, **__):
+        refuse(f"{self!r} has no values while the kernel is traced, so NumPy's {function.__name__} cannot take it; "
+               "use a function of nki.language, such as nl.exp, or of nki.isa")
+
     def __iter__(self):
         refuse(f"{self!r} cannot be iterated over; index it with range(shape[0])")
 
@@ -297,8 +301,11 @@ class NkiTensor:
         stop = stop + size if stop < 0 else stop
         # A slice of nothing may be named, as by a program of a grid that has no rows, but not used.
         if skip < 1 or not 0 <= start <= stop <= size:
-            refuse(f"slice {key.start}:{key.stop}:{key.step} ends before it begins, or leaves dimension "
-                   f"{dim} of {self!r}")
+            text = ":".join("" if part is None else str(part) for part in (key.start, key.stop, key.step)[:2 + (skip != 1)])
+            if 0 <= start <= stop and skip >= 1:
+                refuse(f"slice {text} leaves dimension {dim}, which has {size} elements, of {self!r}")
+            what = f"has the step {skip}; expected 1 or more" if skip < 1 else "ends before it begins"
+            refuse(f"slice {text} of dimension {dim} {what}: {self!r}")
         return start, stop, skip
 
     def _check(self, start, count, size, dim):
