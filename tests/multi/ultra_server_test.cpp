@@ -185,9 +185,9 @@ TEST_F(OneDaemon, NamesARankOfAnotherNodeThatWasKilled) {
 TEST_F(OneDaemon, RunsEveryOperationOverTwoNodesWithCheckedResults) {
   const auto daemon = serve(profile_);
   const auto run = test::shell(
-      "NEURON_LOGICAL_NC_CONFIG=1 NEURON_RT_ROOT_COMM_ID=127.0.0.1:" +
+      "NEURON_RT_ROOT_COMM_ID=127.0.0.1:" +
           std::to_string(test::free_port()) + " " + test::built("bin/nccom-test") +
-          " -r 8 -N 2 --hosts 0 1 --launch-command 'env NEURON_EMULATOR=unix:" +
+          " -r 12 -N 2 --hosts 0 1 --launch-command 'env NEURON_EMULATOR=unix:" +
           folder_.path("host-") + "{host}' -b 64 -e 64K -f 32 -n 3 -d bf16 --check random "
           "--show-algorithm allr allg redsct alltoall broadcast reduce gather scatter sendrecv "
           "permute barrier allgv reduce_scatterv alltoallv 2>&1",
