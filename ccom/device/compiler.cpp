@@ -145,11 +145,12 @@ class StreamCompiler {
                     collective.places[r].generation->number, kMostNodes - 1);
       }
       if (collective.places[r].credit > kCreditSemaphores) {
-        return fail(CCOM_UNSUPPORTED,
-                    "{}: rank {} is number {} of the ranks of its UltraServer, and a collective core "
-                    "counts credits of {}; use fewer ranks, or mode X1, in which nodes meet over the "
-                    "network",
-                    collective.name, r, collective.places[r].credit, kCreditSemaphores);
+        return fail(
+            CCOM_UNSUPPORTED,
+            "{}: rank {} is number {} of the ranks of its UltraServer, and a collective core "
+            "counts credits of {}; use fewer ranks, or mode X1, in which nodes meet over the "
+            "network",
+            collective.name, r, collective.places[r].credit, kCreditSemaphores);
       }
       int64_t& other = member[credit_of(collective.places[r]) - kFirstCreditSemaphore];
       if (other >= 0) {

@@ -143,8 +143,8 @@ Result<uint32_t> grouping_of_environment() {
 // The instances of the members, and of those the nodes, numbered from 0 in the order in which they
 // occur. With a grouping, each `grouping` members of a node have a number.
 std::vector<uint32_t> nodes_of(const ccom_device_collective_t& collective, uint32_t grouping) {
-  using Node = std::pair<uint32_t, uint32_t>;              // instance, node
-  std::map<Node, uint32_t> members;                        // so far
+  using Node = std::pair<uint32_t, uint32_t>;             // instance, node
+  std::map<Node, uint32_t> members;                       // so far
   std::map<std::pair<Node, uint32_t>, uint32_t> numbers;  // by node and part of it
   std::vector<uint32_t> nodes;
   for (uint32_t i = 0; i < collective.size; ++i) {

@@ -85,9 +85,10 @@ void add_options(CLI::App& app, Options& options) {
                              "folder; they find each other by sockets in it");
   auto* node = app.add_option("--pod-node", options.pod_node,
                               "which node of the UltraServer this is, from 0 on");
-  app.add_flag("--ultraserver", options.ultra_server,
-               "serve all nodes of the profile's UltraServer, whose chips reach each other: the first "
-               "at the socket PATH-0, the next at PATH-1, and so on")
+  app.add_flag(
+         "--ultraserver", options.ultra_server,
+         "serve all nodes of the profile's UltraServer, whose chips reach each other: the first "
+         "at the socket PATH-0, the next at PATH-1, and so on")
       ->excludes(pod);
   pod->needs(node);
   node->needs(pod);
@@ -128,9 +129,8 @@ void add_options(CLI::App& app, Options& options) {
 std::string contradiction(const CLI::App& app) {
   const bool machine = app.count("--vfio-user") != 0;
   if (machine) {
-    for (const char* option :
-         {"--socket", "--sysfs", "--pod", "--ultraserver", "--memory-limit",
-          "--user-memory-limit"}) {
+    for (const char* option : {"--socket", "--sysfs", "--pod", "--ultraserver", "--memory-limit",
+                               "--user-memory-limit"}) {
       if (app.count(option) != 0) {
         return std::string(option) +
                " and --vfio-user exclude each other: chips are served to processes or to virtual "
@@ -143,7 +143,8 @@ std::string contradiction(const CLI::App& app) {
     return "--ultraserver needs --socket PATH: the nodes are served at PATH-0, PATH-1, and so on";
   }
   if (app.count("--ultraserver") != 0 && app.count("--sysfs") != 0) {
-    return "--ultraserver and --sysfs exclude each other: a folder shows the attributes of one host, "
+    return "--ultraserver and --sysfs exclude each other: a folder shows the attributes of one "
+           "host, "
            "and these are several; neuron-monitor and the other tools read them at each socket";
   }
   for (const char* option :

@@ -272,24 +272,23 @@ Result<void> CollectivePrograms::prepare(const std::vector<neff::Collective>& op
     }
     for (const size_t i : stream.operations) {
       const neff::Collective& c = operations[i];
-      mine[i] = {
-          buffers[i].input,
-          buffers[i].output,
-          stream.scratch ? stream.scratch->address() : 0,
-          c.operation > CCOM_BARRIER ? hash_of_lengths(c) : c.count,
-          static_cast<uint32_t>(c.operation),
-          static_cast<uint32_t>(c.type),
-          static_cast<uint32_t>(c.reduction),
-          c.root,
-          c.stream,
-          static_cast<uint32_t>(std::popcount(stream.use.engines)),
-          core_.collectives.load(std::memory_order_relaxed) == CollectivesState::kLost ||
-                  core_.credit_numbering.load(std::memory_order_relaxed) !=
-                      world_->credit_numbering()
-              ? 1u
-              : 0u,
-          {c.input_rows.row_bytes, c.input_rows.partitions},
-          {c.output_rows.row_bytes, c.output_rows.partitions}};
+      mine[i] = {buffers[i].input,
+                 buffers[i].output,
+                 stream.scratch ? stream.scratch->address() : 0,
+                 c.operation > CCOM_BARRIER ? hash_of_lengths(c) : c.count,
+                 static_cast<uint32_t>(c.operation),
+                 static_cast<uint32_t>(c.type),
+                 static_cast<uint32_t>(c.reduction),
+                 c.root,
+                 c.stream,
+                 static_cast<uint32_t>(std::popcount(stream.use.engines)),
+                 core_.collectives.load(std::memory_order_relaxed) == CollectivesState::kLost ||
+                         core_.credit_numbering.load(std::memory_order_relaxed) !=
+                             world_->credit_numbering()
+                     ? 1u
+                     : 0u,
+                 {c.input_rows.row_bytes, c.input_rows.partitions},
+                 {c.output_rows.row_bytes, c.output_rows.partitions}};
     }
   }
 

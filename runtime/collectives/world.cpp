@@ -97,14 +97,14 @@ Result<std::shared_ptr<World>> World::join(Core& core, uint32_t rank, uint32_t s
   return world;
 }
 
-// Instances in the order of their first ranks. The cores of several nodes are more than a CC core has
-// counters for, so there the ranks themselves are numbered.
+// Instances in the order of their first ranks. The cores of several nodes are more than a CC core
+// has counters for, so there the ranks themselves are numbered.
 void World::number_members() {
   uint32_t instances = 0;
   for (MemberPlace& member : members_) {
-    const auto same = std::find_if(
-        members_.begin(), members_.end(),
-        [&](const MemberPlace& other) { return other.instance_key == member.instance_key; });
+    const auto same = std::find_if(members_.begin(), members_.end(), [&](const MemberPlace& other) {
+      return other.instance_key == member.instance_key;
+    });
     member.instance = &*same == &member ? instances++ : same->instance;
   }
   std::vector<uint32_t> counted(instances, 0);

@@ -34,8 +34,8 @@ struct MemberPlace {
   uint32_t chip = 0;      // routing id
   uint32_t core = 0;      // physical core of the chip
   uint32_t generation = 0;
-  // Of the devices that reach each other: the same for ranks of one instance, or of one UltraServer,
-  // whose nodes then are one instance here.
+  // Of the devices that reach each other: the same for ranks of one instance, or of one
+  // UltraServer, whose nodes then are one instance here.
   uint64_t instance_key = 0;
   uint32_t instance = 0;  // numbered by the first rank that is there; filled in by World
   uint32_t node = 0;      // of the UltraServer; 0: of none

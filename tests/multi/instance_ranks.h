@@ -26,12 +26,13 @@ class Ranks {
     const size_t all = emulators.size() * each;
     for (size_t rank = 0; rank < all; ++rank) {
       logs_.push_back(folder.path() + "/rank-" + std::to_string(rank) + ".log");
-      test::Environment environment = {{"NEURON_EMULATOR", emulators[rank / each]},
-                                       {"NEURON_RT_VISIBLE_CORES", std::to_string(rank % each * apart)},
-                                       {"NEURON_RT_ROOT_COMM_ID", root},
-                                       {"CCOM_ALGORITHM", algorithm},
-                                       {"NEURON_RT_LOG_LEVEL", "QUIET"},
-                                       {"NEURON_RT_EXEC_TIMEOUT", "40"}};
+      test::Environment environment = {
+          {"NEURON_EMULATOR", emulators[rank / each]},
+          {"NEURON_RT_VISIBLE_CORES", std::to_string(rank % each * apart)},
+          {"NEURON_RT_ROOT_COMM_ID", root},
+          {"CCOM_ALGORITHM", algorithm},
+          {"NEURON_RT_LOG_LEVEL", "QUIET"},
+          {"NEURON_RT_EXEC_TIMEOUT", "40"}};
       environment.insert(extra.begin(), extra.end());
       processes_.push_back(std::make_unique<test::Process>(
           test::Words{test::built("tests/multi-rank"), std::to_string(rank), std::to_string(all)},

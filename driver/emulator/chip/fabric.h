@@ -6,15 +6,15 @@
 // A link has two directions, numbered node * kPorts + port of the sender. Ways are fixed: in a
 // torus of four rows first along the row, then along the column, elsewhere the shortest one. Chips
 // of a switched fabric have no neighbours: each has port 0 to the switch and port 1 from it, every
-// two are one hop apart, and a link that is down closes the way between two chips. Several instances
-// of the same chips are an UltraServer: their nodes are numbered one instance after the other, and
-// equal places of the instances are linked in a ring (ports 4 and 5), or the switch joins all. A way
-// leads to the place within the instance of the sender first, then along the ring. An
-// access happens at once, in the initiator's thread, on the other chip's bus; its model time grows
-// by the latency of each hop. Each sender keeps its own record of when links are busy (LinkTimes).
-// Callers: buses, in any thread. Thread-safe: yes; chips come and go while others run, but a chip
-// that goes must not be in use by a running group. Does not own the chips. Fails: an access is
-// refused, refusal() says why.
+// two are one hop apart, and a link that is down closes the way between two chips. Several
+// instances of the same chips are an UltraServer: their nodes are numbered one instance after the
+// other, and equal places of the instances are linked in a ring (ports 4 and 5), or the switch
+// joins all. A way leads to the place within the instance of the sender first, then along the ring.
+// An access happens at once, in the initiator's thread, on the other chip's bus; its model time
+// grows by the latency of each hop. Each sender keeps its own record of when links are busy
+// (LinkTimes). Callers: buses, in any thread. Thread-safe: yes; chips come and go while others run,
+// but a chip that goes must not be in use by a running group. Does not own the chips. Fails: an
+// access is refused, refusal() says why.
 #ifndef DRIVER_EMULATOR_CHIP_FABRIC_H
 #define DRIVER_EMULATOR_CHIP_FABRIC_H
 

@@ -264,7 +264,8 @@ int Attributes::text_of(const Attribute& attribute, std::string& out) const {
       out = "-1\n";
       return 0;
     case kSerialNumber:
-      std::snprintf(line, sizeof(line), "%016" PRIx64 "\n", Device::serial_number(place, instance_.node()));
+      std::snprintf(line, sizeof(line), "%016" PRIx64 "\n",
+                    Device::serial_number(place, instance_.node()));
       out = line;
       return 0;
     case kArchType:

@@ -2,10 +2,11 @@
 // The devices of one emulated host: what the driver module is to /dev/neuron0, /dev/neuron1, ...
 //
 // Concepts: devices of a profile, built when first opened; host memory and I/O addresses; the
-// host-wide marks of cores. A session is one open descriptor. An instance is on its own, or a node of
-// an UltraServer of this process (ultra_server.h), which shares its links and its budget. Callers: the C interface; any thread.
-// Owns devices and sessions. After a fork, the child's copy answers every call with -EBADF:
-// a child does not inherit the device. Fails: negative errno and a sentence.
+// host-wide marks of cores. A session is one open descriptor. An instance is on its own, or a node
+// of an UltraServer of this process (ultra_server.h), which shares its links and its budget.
+// Callers: the C interface; any thread. Owns devices and sessions. After a fork, the child's copy
+// answers every call with -EBADF: a child does not inherit the device. Fails: negative errno and a
+// sentence.
 #ifndef DRIVER_EMULATOR_SERVICE_INSTANCE_H
 #define DRIVER_EMULATOR_SERVICE_INSTANCE_H
 
@@ -26,8 +27,8 @@ namespace neuron::service {
 
 class Session;
 
-// What an instance shares with the other nodes of an UltraServer of this process. Where it is on its
-// own, nobody else has it.
+// What an instance shares with the other nodes of an UltraServer of this process. Where it is on
+// its own, nobody else has it.
 struct InstanceWires {
   std::shared_ptr<chip::Fabric> fabric;  // outlives the chips
   std::shared_ptr<MemoryBudget> budget;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The UltraServer ("pod") that an instance is a node of: election, node numbers, modes.
 //
-// Concepts: the nodes of a pod are instances of other daemons, or of this one, wired in a fixed order. In an
-// election a node asks every other one until all have answered or the time is over; then it has its
-// number, and the pod has the serial number of node 0. A mode makes smaller pods of it: X2V pairs
-// nodes 0 with 1 and 2 with 3, X1 leaves each node on its own. It ends with the last mark of a
-// core, with the next election, and, while no core is marked, with the last of the sessions that
-// have set it. Not done: pairs when a node is missing, and X2H, which only pods of two have. Chips
-// of different nodes reach each other's memory if the nodes are those of one process (joined).
-// Callers: the calls of a session, any thread;
-// join() comes before the first session. Locks: who needs the marks holds the lock of the claims
-// before it calls; this takes its own behind it, and waits for nothing under it. Owns: the thread
-// of elections, which ends with the last one. Fails: negative errno and a sentence.
+// Concepts: the nodes of a pod are instances of other daemons, or of this one, wired in a fixed
+// order. In an election a node asks every other one until all have answered or the time is over;
+// then it has its number, and the pod has the serial number of node 0. A mode makes smaller pods of
+// it: X2V pairs nodes 0 with 1 and 2 with 3, X1 leaves each node on its own. It ends with the last
+// mark of a core, with the next election, and, while no core is marked, with the last of the
+// sessions that have set it. Not done: pairs when a node is missing, and X2H, which only pods of
+// two have. Chips of different nodes reach each other's memory if the nodes are those of one
+// process (joined). Callers: the calls of a session, any thread; join() comes before the first
+// session. Locks: who needs the marks holds the lock of the claims before it calls; this takes its
+// own behind it, and waits for nothing under it. Owns: the thread of elections, which ends with the
+// last one. Fails: negative errno and a sentence.
 #ifndef DRIVER_EMULATOR_SERVICE_POD_H
 #define DRIVER_EMULATOR_SERVICE_POD_H
 

@@ -5,8 +5,8 @@
 // Each node is an instance with devices from 0 on; their chips are in one fabric
 // (chip/fabric.h), and their memory counts in one budget. The nodes elect each other when they are
 // made, so that their first clients know the result. Callers: main(). Owns: the instances; the
-// destructor stops the programs of all before the first chip goes. Fails: create returns null with a
-// sentence in last_error() and the code in `error`.
+// destructor stops the programs of all before the first chip goes. Fails: create returns null with
+// a sentence in last_error() and the code in `error`.
 #ifndef DRIVER_EMULATOR_SERVICE_ULTRA_SERVER_H
 #define DRIVER_EMULATOR_SERVICE_ULTRA_SERVER_H
 

@@ -272,7 +272,8 @@ class Device final : public Participant {
   std::string algorithm(size_t block) override {
     const BlockCase& of = (*blocks_)[block];
     if (of.what.works.empty()) return "";
-    if (const std::string spread = algorithm_between_nodes(of.what.works.front()); !spread.empty()) {
+    if (const std::string spread = algorithm_between_nodes(of.what.works.front());
+        !spread.empty()) {
       return spread;
     }
     const auto generation = chip_generation();
@@ -289,7 +290,8 @@ class Device final : public Participant {
   void abort() override {}
 
  private:
-  // Of a call whose ranks are on several hosts, as the runtime planned it, with what joins the hosts;
+  // Of a call whose ranks are on several hosts, as the runtime planned it, with what joins the
+  // hosts;
   // "" for a call of one host.
   std::string algorithm_between_nodes(const Work& work) const {
     std::array<char, 1 << 16> text{};
@@ -304,8 +306,9 @@ class Device final : public Participant {
     for (std::string line; std::getline(lines, line);) {
       const size_t by = line.find(" by "), end = line.find(" with ");
       if (!line.starts_with(begin) || by == std::string::npos || end == std::string::npos) continue;
-      const char* way = line.find(", between nodes by NeuronLink") != std::string::npos ? "NeuronLink"
-                        : line.find(", between instances") != std::string::npos         ? "network"
+      const char* way = line.find(", between nodes by NeuronLink") != std::string::npos
+                            ? "NeuronLink"
+                        : line.find(", between instances") != std::string::npos ? "network"
                                                                                 : "";
       return *way == 0 ? "" : ccom::format("{}/{}", line.substr(by + 4, end - by - 4), way);
     }

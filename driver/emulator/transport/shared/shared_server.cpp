@@ -75,7 +75,8 @@ class Server final : public SharedServer {
         listening_(daemon.io),
         doorbells_(std::move(doorbells)),
         shared_{daemon.instance, workers_, *doorbells_, budget_, packets_, daemon.profile} {
-    daemon.instance.files().allow(std::min(files_ - files_ / 2, kMostMappings / daemon.instances / 2));
+    daemon.instance.files().allow(
+        std::min(files_ - files_ / 2, kMostMappings / daemon.instances / 2));
   }
 
   ~Server() override {

@@ -22,7 +22,8 @@ using ::testing::HasSubstr;
 
 constexpr chip::Access kEngine{chip::Origin::kEngine, 0, 0, 1000};
 
-std::unique_ptr<UltraServer> made(const char* profile, int& error, const MemoryLimits& limits = {}) {
+std::unique_ptr<UltraServer> made(const char* profile, int& error,
+                                  const MemoryLimits& limits = {}) {
   return UltraServer::create(profile, limits, core::create_chip, error);
 }
 
@@ -123,8 +124,9 @@ TEST(UltraServer, IsRefusedWhereTheProfileHasNoneOrOneThatIsTooLarge) {
   EXPECT_EQ(error, -EINVAL);
   EXPECT_THAT(last_error(), HasSubstr("trn2.48xlarge is no node of an UltraServer"));
   EXPECT_EQ(made("trn3-ultraserver-gen2", error), nullptr);
-  EXPECT_THAT(last_error(),
-              HasSubstr("has 36 nodes of 4 chips; one daemon serves at most 4 nodes, and 64 chips"));
+  EXPECT_THAT(
+      last_error(),
+      HasSubstr("has 36 nodes of 4 chips; one daemon serves at most 4 nodes, and 64 chips"));
   EXPECT_EQ(made("p5.48xlarge", error), nullptr);
   EXPECT_EQ(error, -ENOENT);
 }
