@@ -75,7 +75,7 @@ NRT_STATUS nrt_open_get_execution_report(nrt_model_t *model, nrt_open_execution_
 // than the output has.
 NRT_STATUS nrt_open_get_output_size(nrt_model_t *model, const char *output, size_t *size);
 
-// How the collectives of a model were planned, in words, a line each: "all_reduce of 64 fp32 (add) by
+// How the collectives of a model were planned, in words, a line each: "all_reduce of 64 float32 (add) by
 // mesh with 1 channels, ..., between nodes by NeuronLink (...)". They are in the order of the
 // collective cores, and on each in that of the program; the lines are the same on all members of a
 // collective, and their wording may change. Writes at most `size` bytes with the final zero. The ranks
