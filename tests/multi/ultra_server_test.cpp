@@ -204,6 +204,25 @@ TEST_F(OneDaemon, RunsEveryOperationOverTwoNodesWithCheckedResults) {
   EXPECT_THAT(run.output, Not(HasSubstr("/network")));
 }
 
+TEST_F(OneDaemon, JoinsAllFourNodesOfAWholeUltraServerByLinksOrByASwitch) {
+  for (const char* profile : {"trn2-ultraserver", "trn3-ultraserver-gen1"}) {
+    SCOPED_TRACE(profile);
+    const auto daemon = serve(profile);
+    const auto run =
+        test::shell("NEURON_EMULATOR=" + emulator(0) + " NEURON_RT_ROOT_COMM_ID=127.0.0.1:" +
+                        std::to_string(test::free_port()) + " " + test::built("bin/nccom-test") +
+                        " -r 8 -N 4 --hosts 0 1 2 3 --launch-command 'env NEURON_EMULATOR=unix:" +
+                        folder_.path("host-") +
+                        "{host}' -b 4K -e 64K -f 16 -n 2 -d fp32 --check random --show-algorithm "
+                        "allr allg 2>&1",
+                    {}, std::chrono::seconds(120));
+    EXPECT_EQ(run.ending, 0) << run.output;
+    EXPECT_THAT(run.output, HasSubstr(" results compared, all right"));
+    EXPECT_THAT(run.output, HasSubstr("/NeuronLink\n"));
+    EXPECT_THAT(run.output, Not(HasSubstr("/network")));
+  }
+}
+
 TEST(UltraServerOfADaemon, IsRefusedWithASentence) {
   const Folder folder;
   const auto refused = [&](const std::string& options) {

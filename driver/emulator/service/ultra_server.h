@@ -20,8 +20,8 @@ namespace neuron::service {
 
 class UltraServer {
  public:
-  // `limits` are those of all nodes together.
-  static std::unique_ptr<UltraServer> create(std::string_view profile, const MemoryLimits& limits,
+  // `name`: of the profile, or its path; `limits` are those of all nodes together.
+  static std::unique_ptr<UltraServer> create(std::string_view name, const MemoryLimits& limits,
                                              const ChipFactory& factory, int& error);
   ~UltraServer();
   UltraServer(const UltraServer&) = delete;
