@@ -13,6 +13,7 @@ namespace neuron::ccom {
 namespace {
 
 constexpr size_t kMostSources = 64;
+constexpr uint32_t kMostNodes = 4;  // of an UltraServer
 // Keeps the descriptors of one trigger on one engine below 2^16.
 constexpr uint64_t kMostBytesPerEngine = 64ull << 20;
 
@@ -135,6 +136,22 @@ class StreamCompiler {
     const uint32_t here = collective.places[collective.rank].instance;
     for (Rank r = 0; r < collective.places.size(); ++r) {
       if (collective.places[r].instance != here) continue;
+      if (collective.places[r].node >= kMostNodes ||
+          (collective.places[r].node != 0 && collective.places[r].generation->number < 3)) {
+        return fail(CCOM_UNSUPPORTED,
+                    "{}: rank {} is on node {} of an UltraServer of chips of generation {}; "
+                    "addresses reach nodes 0 to {} of generations 3 and 4",
+                    collective.name, r, collective.places[r].node,
+                    collective.places[r].generation->number, kMostNodes - 1);
+      }
+      if (collective.places[r].credit > kCreditSemaphores) {
+        return fail(
+            CCOM_UNSUPPORTED,
+            "{}: rank {} is number {} of the ranks of its UltraServer, and a collective core "
+            "counts credits of {}; use fewer ranks, or mode X1, in which nodes meet over the "
+            "network",
+            collective.name, r, collective.places[r].credit, kCreditSemaphores);
+      }
       int64_t& other = member[credit_of(collective.places[r]) - kFirstCreditSemaphore];
       if (other >= 0) {
         return fail(
@@ -154,6 +171,7 @@ class StreamCompiler {
   }
 
   static uint32_t credit_of(const DevicePlace& place) {
+    if (place.credit != 0) return kFirstCreditSemaphore + place.credit - 1;
     const uint32_t cores = place.generation->cores;
     return kFirstCreditSemaphore + (place.chip * cores + place.core) % kCreditSemaphores;
   }
@@ -436,8 +454,9 @@ class StreamCompiler {
 }  // namespace
 
 uint64_t routed(const DevicePlace& from, const DevicePlace& place, uint64_t address) {
-  if (from.chip == place.chip) return address;
-  return address | place.generation->route_to(place.chip);
+  const uint32_t further = (place.node - from.node) % kMostNodes;
+  if (from.chip == place.chip && further == 0) return address;
+  return address | place.generation->route_to(place.chip + further * NEURON_V3_PEER_INSTANCE);
 }
 
 Result<DeviceProgram> compile_stream(const StreamPlace& stream,

@@ -4,10 +4,11 @@
 // Concepts. A stream is a sequence of collectives on one CC core. Its program waits for `go`,
 // executes the next collective, increments the core's semaphores, and begins anew after the last
 // one. Semaphores of a CC core: 16-31 count its own transfers in flight, 32-127 count arrivals (one
-// message at a time writes each), 128-255 count credits, by the place of the rank that grants. All
-// are 0 again at the end. Data moves by push: the sender's DMA engines write to the receiver's
-// place, then add to its semaphore. A send waits for its credit first, so no rank is written to
-// before it has begun the same collective.
+// message at a time writes each), 128-255 count credits, by the place of the rank that grants, or
+// by the number that its UltraServer's ranks have agreed about. All are 0 again at the end. Data
+// moves by push: the sender's DMA engines write to the receiver's place, then add to its semaphore.
+// A send waits for its credit first, so no rank is written to before it has begun the same
+// collective.
 //
 // A message to or from another instance is a line in a list. When it is due, the CC core posts the
 // line's number as a notification for the proxy of this rank: for a send when its bytes are there,
@@ -44,6 +45,8 @@ struct DevicePlace {
   uint32_t core = 0;      // physical core of the chip
   uint64_t cc_core = 0;   // window of the stream's CC core, as its own chip addresses it
   uint32_t instance = 0;  // places of another one are out of reach of descriptors
+  uint32_t node = 0;      // of the instance, where that is an UltraServer
+  uint32_t credit = 0;    // 1 + number of its counter of credits; 0: by chip and core
 };
 
 // The hardware that a stream of this rank uses.

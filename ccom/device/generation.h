@@ -16,15 +16,16 @@ struct DeviceGeneration {
   uint32_t number;
   uint32_t cores;                       // of a chip
   const char* instance;                 // profile of the largest instance that has these chips
+  const char* ultra_server;             // profile of a node of an UltraServer of them; null: none
   uint64_t (*route_to)(uint32_t chip);  // the bits of an address that lead to another chip
 };
 
 inline constexpr DeviceGeneration kDeviceGenerations[] = {
-    {2, NEURON_V2_CORES, "trn1.32xlarge",
+    {2, NEURON_V2_CORES, "trn1.32xlarge", nullptr,
      [](uint32_t chip) -> uint64_t { return NEURON_V2_PEER(chip); }},
-    {3, NEURON_V3_CORES, "trn2.48xlarge",
+    {3, NEURON_V3_CORES, "trn2.48xlarge", "trn2-ultraserver",
      [](uint32_t chip) -> uint64_t { return NEURON_V3_PEER(chip); }},
-    {4, NEURON_V3_CORES, "trn3s.48xlarge",
+    {4, NEURON_V3_CORES, "trn3s.48xlarge", "trn3-ultraserver-gen1",
      [](uint32_t chip) -> uint64_t { return NEURON_V3_PEER(chip); }},
 };
 

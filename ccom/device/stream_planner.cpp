@@ -140,17 +140,18 @@ Result<uint32_t> grouping_of_environment() {
   return members;
 }
 
-// The instances of the members, numbered from 0 in the order in which they occur. With a grouping,
-// each `grouping` members of an instance have a number.
+// The instances of the members, and of those the nodes, numbered from 0 in the order in which they
+// occur. With a grouping, each `grouping` members of a node have a number.
 std::vector<uint32_t> nodes_of(const ccom_device_collective_t& collective, uint32_t grouping) {
-  std::map<uint32_t, uint32_t> members;                       // so far, by instance
-  std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers;  // by instance and part of it
+  using Node = std::pair<uint32_t, uint32_t>;             // instance, node
+  std::map<Node, uint32_t> members;                       // so far
+  std::map<std::pair<Node, uint32_t>, uint32_t> numbers;  // by node and part of it
   std::vector<uint32_t> nodes;
   for (uint32_t i = 0; i < collective.size; ++i) {
-    const uint32_t instance = collective.members[i].instance;
-    const uint32_t part = grouping == 0 ? 0 : members[instance]++ / grouping;
+    const Node node{collective.members[i].instance, collective.members[i].node};
+    const uint32_t part = grouping == 0 ? 0 : members[node]++ / grouping;
     const auto next = static_cast<uint32_t>(numbers.size());
-    nodes.push_back(numbers.try_emplace({instance, part}, next).first->second);
+    nodes.push_back(numbers.try_emplace({node, part}, next).first->second);
   }
   return nodes;
 }
@@ -174,9 +175,25 @@ std::vector<uint32_t> chips_of(const ccom_device_collective_t& collective,
   return chips;
 }
 
+// What joins the nodes of the members.
+enum class Between : uint8_t { kOneNode, kNeuronLink, kNetwork };
+
+Between between(const ccom_device_collective_t& collective) {
+  const ccom_device_member_t& first = collective.members[0];
+  Between found = Between::kOneNode;
+  for (uint32_t i = 1; i < collective.size; ++i) {
+    if (collective.members[i].instance != first.instance) return Between::kNetwork;
+    if (collective.members[i].node != first.node) found = Between::kNeuronLink;
+  }
+  return found;
+}
+
 Result<Plan> plan(const ccom_device_stream_t& stream, const ccom_device_collective_t& collective,
                   uint32_t grouping) {
-  NEURON_TRY(profile, Topology::profile(find_generation(stream.generation)->instance));
+  const DeviceGeneration& generation = *find_generation(stream.generation);
+  const bool joined =
+      between(collective) == Between::kNeuronLink && generation.ultra_server != nullptr;
+  NEURON_TRY(profile, Topology::profile(joined ? generation.ultra_server : generation.instance));
   const std::vector<uint32_t> nodes = nodes_of(collective, grouping);
   const std::vector<uint32_t> chips = chips_of(collective, nodes, grouping);
   Group group{{}, Topology(profile, *std::max_element(nodes.begin(), nodes.end()) + 1)};
@@ -185,6 +202,12 @@ Result<Plan> plan(const ccom_device_stream_t& stream, const ccom_device_collecti
                             collective.members[i].core % profile.ranks_per_chip, 0});
   }
   NEURON_TRY(costs, calibration_of_environment(Medium::kDevice));
+  if (joined) {
+    if (costs.remote_latency_ps == 0) costs.remote_latency_ps = profile.pod_link.latency_ps;
+    if (costs.remote_bytes_per_second == 0) {
+      costs.remote_bytes_per_second = profile.pod_link.bytes_per_second;
+    }
+  }
   const Planner planner(std::move(group), costs);
   Request request;
   request.operation = collective.operation;
@@ -209,6 +232,12 @@ bool has_roots_place(ccom_operation_t operation) {
          operation == CCOM_SCATTER || operation == CCOM_BARRIER;
 }
 
+const char* way_text(Between way) {
+  return way == Between::kNeuronLink ? ", between nodes by NeuronLink"
+         : way == Between::kNetwork  ? ", between instances over the network"
+                                     : "";
+}
+
 // A sentence with all that decides about the programs of the members, but addresses.
 std::string plan_text(const ccom_device_collective_t& collective, const Plan& plan,
                       uint32_t grouping) {
@@ -217,14 +246,17 @@ std::string plan_text(const ccom_device_collective_t& collective, const Plan& pl
   uint64_t members = 0xcbf29ce484222325u;
   for (uint32_t i = 0; i < collective.size; ++i) {
     const ccom_device_member_t& m = collective.members[i];
-    for (const uint32_t value : {m.world, m.chip, m.core, m.device, m.instance}) {
+    const auto node = static_cast<uint32_t>(m.node);
+    const auto credit = static_cast<uint32_t>(m.credit);
+    for (const uint32_t value : {m.world, m.chip, m.core, m.device, m.instance, node, credit}) {
       members = (members ^ value) * 0x100000001b3u;
     }
   }
-  return ccom::format("{} by {}{}{} (request {:016x}, members {:016x})", name_of(collective),
+  return ccom::format("{} by {}{}{}{} (request {:016x}, members {:016x})", name_of(collective),
                       plan.shape,
                       grouping != 0 ? ccom::format(", in groups of {} ranks", grouping) : "",
-                      request.in_place ? ", in place" : "", hash_of(request), members);
+                      request.in_place ? ", in place" : "", way_text(between(collective)),
+                      hash_of(request), members);
 }
 
 CollectiveSize size_of(const ccom_device_collective_t& collective, const Request& request) {
@@ -233,9 +265,9 @@ CollectiveSize size_of(const ccom_device_collective_t& collective, const Request
           layout.whole_bytes()};
 }
 
-uint32_t own_instance(const ccom_device_stream_t& stream) {
-  if (stream.count == 0) return 0;
-  return stream.collectives[0].members[stream.collectives[0].rank].instance;
+ccom_device_member_t own_place(const ccom_device_stream_t& stream) {
+  if (stream.count == 0) return {};
+  return stream.collectives[0].members[stream.collectives[0].rank];
 }
 
 DeviceCollective prepare(const ccom_device_stream_t& stream,
@@ -249,7 +281,7 @@ DeviceCollective prepare(const ccom_device_stream_t& stream,
     const ccom_device_member_t& member = collective.members[i];
     result.world.push_back(member.world);
     result.places.push_back({find_generation(stream.generation), member.chip, member.core,
-                             member.cc_core, member.instance});
+                             member.cc_core, member.instance, member.node, member.credit});
     result.buffers.push_back({place_of(member.input, collective.input_layout),
                               place_of(member.output, collective.output_layout), member.scratch});
   }
@@ -289,8 +321,9 @@ Result<DeviceProgram> plan_stream(const ccom_device_stream_t* stream) {
     plans.push_back(std::move(planned));
     collectives.push_back(prepare(*stream, stream->collectives[i], plans.back()));
   }
+  const ccom_device_member_t own = own_place(*stream);
   const StreamPlace place{{find_generation(stream->generation), stream->chip, stream->core,
-                           stream->cc_core, own_instance(*stream)},
+                           stream->cc_core, own.instance, own.node, own.credit},
                           stream->m2s_doorbell,
                           stream->s2m_doorbell,
                           stream->stride,

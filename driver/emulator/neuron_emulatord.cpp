@@ -19,11 +19,13 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "driver/emulator/chip/chip.h"
 #include "driver/emulator/neuroncore/chip_factory.h"
 #include "driver/emulator/service/error.h"
 #include "driver/emulator/service/instance.h"
+#include "driver/emulator/service/ultra_server.h"
 #include "driver/emulator/transport/control/control_server.h"
 #include "driver/emulator/transport/control/daemon.h"
 #include "driver/emulator/transport/shared/attribute_mount.h"
@@ -49,6 +51,7 @@ struct Options {
   std::string attribute_folder;
   std::string pod_folder;
   unsigned pod_node = 0;
+  bool ultra_server = false;
   neuron::service::MemoryLimits memory;
   bool custom_operators = false;
   neuron::transport::VfioUserArguments machine;
@@ -82,6 +85,11 @@ void add_options(CLI::App& app, Options& options) {
                              "folder; they find each other by sockets in it");
   auto* node = app.add_option("--pod-node", options.pod_node,
                               "which node of the UltraServer this is, from 0 on");
+  app.add_flag(
+         "--ultraserver", options.ultra_server,
+         "serve all nodes of the profile's UltraServer, whose chips reach each other: the first "
+         "at the socket PATH-0, the next at PATH-1, and so on")
+      ->excludes(pod);
   pod->needs(node);
   node->needs(pod);
   app.add_option("--memory-limit", options.memory.all,
@@ -121,8 +129,8 @@ void add_options(CLI::App& app, Options& options) {
 std::string contradiction(const CLI::App& app) {
   const bool machine = app.count("--vfio-user") != 0;
   if (machine) {
-    for (const char* option :
-         {"--socket", "--sysfs", "--pod", "--memory-limit", "--user-memory-limit"}) {
+    for (const char* option : {"--socket", "--sysfs", "--pod", "--ultraserver", "--memory-limit",
+                               "--user-memory-limit"}) {
       if (app.count(option) != 0) {
         return std::string(option) +
                " and --vfio-user exclude each other: chips are served to processes or to virtual "
@@ -130,6 +138,14 @@ std::string contradiction(const CLI::App& app) {
       }
     }
     return {};
+  }
+  if (app.count("--ultraserver") != 0 && app.count("--socket") == 0) {
+    return "--ultraserver needs --socket PATH: the nodes are served at PATH-0, PATH-1, and so on";
+  }
+  if (app.count("--ultraserver") != 0 && app.count("--sysfs") != 0) {
+    return "--ultraserver and --sysfs exclude each other: a folder shows the attributes of one "
+           "host, "
+           "and these are several; neuron-monitor and the other tools read them at each socket";
   }
   for (const char* option :
        {"--functions", "--revision", "--map-level", "--hbm-bytes", "--statistics"}) {
@@ -162,7 +178,7 @@ Passed passed_sockets() {
   return passed;
 }
 
-// Every server of the daemon, in the order in which they start; they stop in the other order.
+// Every server of one instance, in the order in which they start; they stop in the other order.
 struct Servers {
   std::unique_ptr<Listener> listener;
   std::unique_ptr<SharedServer> shared;
@@ -183,10 +199,11 @@ struct Servers {
         daemon, control_listener->release(), [this] { return shared->connections(); }, error);
     return control != nullptr;
   }
-  bool start(const Options& options, Daemon& daemon, std::string& error) {
-    const Passed passed = passed_sockets();
+  // `path`: where the device is served, unless systemd has passed the socket.
+  bool start(const Options& options, const std::string& path, const Passed& passed, Daemon& daemon,
+             std::string& error) {
     listener = passed.device >= 0 ? Listener::adopt(passed.device, "shared device", error)
-                                  : Listener::open(options.socket_path, "shared device", error);
+                                  : Listener::open(path, "shared device", error);
     if (!listener) return false;
     daemon.socket_path = listener->path();
     shared = SharedServer::start(daemon, listener->fd(), error);
@@ -201,23 +218,58 @@ struct Servers {
   }
 };
 
+// The instances of the daemon: one, or all nodes of an UltraServer.
+struct Instances {
+  std::unique_ptr<neuron::service::Instance> alone;
+  std::unique_ptr<neuron::service::UltraServer> nodes;
+
+  bool create(const Options& options) {
+    int error = 0;
+    if (options.ultra_server) {
+      nodes = neuron::service::UltraServer::create(options.profile, options.memory,
+                                                   neuron::core::create_chip, error);
+      return nodes != nullptr;
+    }
+    alone = neuron::service::Instance::create(options.profile, options.memory,
+                                              neuron::core::create_chip, error);
+    return alone != nullptr;
+  }
+  unsigned count() const { return nodes ? nodes->nodes() : 1; }
+  neuron::service::Instance& operator[](unsigned number) {
+    return nodes ? nodes->node(number) : *alone;
+  }
+};
+
+// The daemon and the servers of one instance.
+struct Served {
+  Daemon daemon;
+  Servers servers;
+};
+
 int run(const Options& options) {
-  int error = 0;
-  auto instance = neuron::service::Instance::create(options.profile, options.memory,
-                                                    neuron::core::create_chip, error);
-  if (!instance) return complain(neuron::service::last_error());
+  Instances instances;
+  if (!instances.create(options)) return complain(neuron::service::last_error());
   // Handlers never block, and nobody else runs the loop.
   boost::asio::io_context io(1);
   boost::asio::signal_set signals(io, SIGTERM, SIGINT);
   signals.async_wait([&](const boost::system::error_code& failure, int) {
     if (!failure) io.stop();
   });
-  Daemon daemon{io, *instance, options.profile, {}};
-  Servers servers;
-  std::string sentence;
-  if (!servers.start(options, daemon, sentence)) return complain(sentence);
-  sd_notifyf(0, "READY=1\nSTATUS=%u devices of %s at %s", instance->device_count(),
-             options.profile.c_str(), daemon.socket_path.c_str());
+  const Passed passed = instances.nodes ? Passed{} : passed_sockets();
+  std::vector<std::unique_ptr<Served>> served;
+  for (unsigned i = 0; i < instances.count(); ++i) {
+    const std::string path =
+        instances.nodes ? options.socket_path + "-" + std::to_string(i) : options.socket_path;
+    served.push_back(std::make_unique<Served>(
+        Served{{io, instances[i], options.profile, {}, instances.count()}, {}}));
+    std::string sentence;
+    if (!served.back()->servers.start(options, path, passed, served.back()->daemon, sentence)) {
+      return complain(sentence);
+    }
+  }
+  sd_notifyf(0, "READY=1\nSTATUS=%u devices of %s at %s",
+             instances.count() * instances[0].device_count(), options.profile.c_str(),
+             served[0]->daemon.socket_path.c_str());
   io.run();
   sd_notify(0, "STOPPING=1");
   return 0;

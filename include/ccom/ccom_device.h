@@ -31,7 +31,11 @@ typedef struct ccom_device_member {
   // Members with one number reach each other's memory by descriptors; the others are met through a
   // proxy (ccom_device_proxy_t).
   uint32_t instance;
-  uint32_t reserved;
+  // Nodes of one UltraServer are one instance: its number there, 0 to 3. Else 0.
+  uint16_t node;
+  // 1 + the number of its counter of credits among the members that reach each other, the same in all
+  // collectives of its CC core, at most 128. 0: chip and core give it, which is right within a node.
+  uint16_t credit;
   uint64_t cc_core;  // window of the stream's CC core
   uint64_t input;
   uint64_t output;  // equal to input: in place, the smaller of the two at its place in the larger

@@ -181,11 +181,13 @@
  * as a ring's base or a program). Add the address in that chip's own map:
  *     generation 2: bit 48, 47:44 routing id
  *     generation 3: bit 52, 51:50 link: the neighbour on link k, in the order in which the driver reports neighbours
- *     generations 3 and 4: bit 53, 61:54 routing id: any chip, hop by hop or through the switch
+ *     generations 3 and 4: bit 53, 59:54 routing id: any chip, hop by hop or through the switch; 61:60 how many
+ *         instances further in the UltraServer, counted round 4 of them: 0 is the chip's own instance, 1 the next one
  * A chip's own routing id is its own memory, without a link. What can be reached: HBM, SBUF, PSUM, and the event and
  * semaphore blocks of cores and CC cores with all aliases. Host memory of another chip and its other registers
  * (control blocks, doorbells, notifications, firmware) refuse: BUS, in a descriptor DMA_BUS. An id that is absent, and
- * a way with a link that is down: LINK, whose info is the routing id (a link of generation 3: 256 + link).
+ * a way with a link that is down: LINK, whose info is the routing id (a link of generation 3: 256 + link; of another
+ * instance: bits 7:6 are those of the address).
  * Writes of one DMA queue or one sequencer to one chip arrive in order, so that a semaphore follows its data.
  */
 #define NEURON_V2_PEER_BIT (1ull << 48)
@@ -201,6 +203,7 @@
 #define NEURON_V3_PEER_SHIFT 54
 #define NEURON_V3_PEER_LOCAL ((1ull << 48) - 1)
 #define NEURON_V3_PEER(id) (NEURON_V3_PEER_BIT | (unsigned long long)(id) << NEURON_V3_PEER_SHIFT) /* id 0..255 */
+#define NEURON_V3_PEER_INSTANCE 64u /* in an id: one instance further */
 
 /* PCI identity. */
 #define NEURON_PCI_VENDOR 0x1D0F

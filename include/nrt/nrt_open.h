@@ -75,6 +75,14 @@ NRT_STATUS nrt_open_get_execution_report(nrt_model_t *model, nrt_open_execution_
 // than the output has.
 NRT_STATUS nrt_open_get_output_size(nrt_model_t *model, const char *output, size_t *size);
 
+// How the collectives of a model were planned, in words, a line each: "all_reduce of 64 float32 (add) by
+// mesh with 1 channels, ..., between nodes by NeuronLink (...)". They are in the order of the
+// collective cores, and on each in that of the program; the lines are the same on all members of a
+// collective, and their wording may change. Writes at most `size` bytes with the final zero. The ranks
+// of a model meet when it is first executed, if not when it is loaded: NRT_FAILURE before that, and for
+// a model without collectives.
+NRT_STATUS nrt_open_get_collective_plans(nrt_model_t *model, char *text, size_t size);
+
 typedef struct nrt_open_queue_report {
   uint64_t size;  // of this struct, set by the caller
   uint64_t completed;

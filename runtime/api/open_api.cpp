@@ -78,6 +78,25 @@ NRT_EXPORT NRT_STATUS nrt_open_get_output_size(nrt_model_t* model, const char* o
   });
 }
 
+NRT_EXPORT NRT_STATUS nrt_open_get_collective_plans(nrt_model_t* model, char* text, size_t size) {
+  return guarded("nrt_open_get_collective_plans", [&](Session& session) -> Result<void> {
+    NEURON_TRY(object, pin<LoadedModel>(session, model, HandleKind::kModel, "model"));
+    if (text == nullptr || size == 0) return null_argument("text");
+    NEURON_TRY(turn, CoreTurn::take(object->core()));
+    if (object->collectives() == nullptr) {
+      return fail(NRT_FAILURE,
+                  "model '{}' has no collectives, or its ranks have not met yet; execute it first",
+                  object->name());
+    }
+    std::string lines;
+    for (const StreamFacts& stream : object->collectives()->facts()) {
+      for (const CollectiveFacts& one : stream.collectives) lines += one.plan + "\n";
+    }
+    std::snprintf(text, size, "%s", lines.c_str());
+    return {};
+  });
+}
+
 NRT_EXPORT NRT_STATUS nrt_open_get_queue_report(uint32_t vnc, uint32_t xu, int queue,
                                                 nrt_open_queue_report_t* report) {
   return guarded("nrt_open_get_queue_report", [&](Session& session) -> Result<void> {

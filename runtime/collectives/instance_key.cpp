@@ -40,4 +40,8 @@ uint64_t instance_key(const HostFacts& facts, const std::string& emulator) {
   return std::hash<std::string>()(name);
 }
 
+uint64_t instance_key_of_ultra_server(uint64_t id) {
+  return std::hash<std::string>()(base::format("UltraServer {:016x}", id));
+}
+
 }  // namespace neuron::runtime

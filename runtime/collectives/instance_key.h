@@ -24,6 +24,8 @@ HostFacts facts_of_this_process();
 
 // `emulator`: NEURON_EMULATOR.
 uint64_t instance_key(const HostFacts& facts, const std::string& emulator);
+// Of all nodes of an UltraServer, by its id, on whichever hosts they are.
+uint64_t instance_key_of_ultra_server(uint64_t id);
 
 }  // namespace neuron::runtime
 

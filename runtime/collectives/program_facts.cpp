@@ -16,6 +16,7 @@ StreamFacts with_program(StreamFacts facts, const std::vector<uint32_t>& groups,
     const ccom_device_collective_t& collective = stream.collectives[n];
     CollectiveFacts one{.name = program.names[n],
                         .algorithm = program.algorithms[n],
+                        .plan = program.plans[n],
                         .operation = neff::collective_name(collective.operation),
                         .type = neff::collective_type_name(collective.type),
                         .count = collective.count,

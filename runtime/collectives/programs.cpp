@@ -80,7 +80,8 @@ struct CollectivePrograms::Announcement {
   uint32_t root = 0;
   uint32_t stream = 0;
   uint32_t engines = 0;
-  uint32_t lost = 0;  // its core is in CollectivesState::kLost
+  // Its core is in CollectivesState::kLost, or its credits have been counted by other numbers.
+  uint32_t lost = 0;
   // For buffers in SBUF: bytes of a row, partitions.
   std::array<uint32_t, 2> input_rows{}, output_rows{};
   uint32_t reserved = 0;
@@ -187,7 +188,8 @@ Result<void> CollectivePrograms::prepare(const std::vector<neff::Collective>& op
         }
         const MemberPlace& member = world_->members()[r];
         const CorePlace there{place.chip, member.core};
-        members.push_back({r, member.chip, member.core, member.device + 1, member.instance, 0,
+        members.push_back({r, member.chip, member.core, member.device + 1, member.instance,
+                           static_cast<uint16_t>(member.node), static_cast<uint16_t>(member.credit),
                            there.cc_window(k), 0, 0, 0});
       }
       if (members.empty()) {
@@ -270,20 +272,23 @@ Result<void> CollectivePrograms::prepare(const std::vector<neff::Collective>& op
     }
     for (const size_t i : stream.operations) {
       const neff::Collective& c = operations[i];
-      mine[i] = {
-          buffers[i].input,
-          buffers[i].output,
-          stream.scratch ? stream.scratch->address() : 0,
-          c.operation > CCOM_BARRIER ? hash_of_lengths(c) : c.count,
-          static_cast<uint32_t>(c.operation),
-          static_cast<uint32_t>(c.type),
-          static_cast<uint32_t>(c.reduction),
-          c.root,
-          c.stream,
-          static_cast<uint32_t>(std::popcount(stream.use.engines)),
-          core_.collectives.load(std::memory_order_relaxed) == CollectivesState::kLost ? 1u : 0u,
-          {c.input_rows.row_bytes, c.input_rows.partitions},
-          {c.output_rows.row_bytes, c.output_rows.partitions}};
+      mine[i] = {buffers[i].input,
+                 buffers[i].output,
+                 stream.scratch ? stream.scratch->address() : 0,
+                 c.operation > CCOM_BARRIER ? hash_of_lengths(c) : c.count,
+                 static_cast<uint32_t>(c.operation),
+                 static_cast<uint32_t>(c.type),
+                 static_cast<uint32_t>(c.reduction),
+                 c.root,
+                 c.stream,
+                 static_cast<uint32_t>(std::popcount(stream.use.engines)),
+                 core_.collectives.load(std::memory_order_relaxed) == CollectivesState::kLost ||
+                         core_.credit_numbering.load(std::memory_order_relaxed) !=
+                             world_->credit_numbering()
+                     ? 1u
+                     : 0u,
+                 {c.input_rows.row_bytes, c.input_rows.partitions},
+                 {c.output_rows.row_bytes, c.output_rows.partitions}};
     }
   }
 
@@ -412,6 +417,7 @@ Result<void> CollectivePrograms::compile(std::span<const Announcement> mine,
 Result<void> CollectivePrograms::clear_semaphores(bool lost) {
   NEURON_TRY(turn, CoreTurn::take(core_));
   if (lost) core_.lose_collectives();
+  core_.credit_numbering.store(world_->credit_numbering(), std::memory_order_relaxed);
   age_ = core_.collectives_age.load(std::memory_order_relaxed);
   if (core_.collectives.load(std::memory_order_relaxed) == CollectivesState::kClean) return {};
   for (uint32_t k = 0; k < core_.place().chip->cc_cores; ++k) {

@@ -10,6 +10,7 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/collectives/instance_key.h"
+#include "runtime/collectives/ultra_server.h"
 #include "runtime/device/driver_error.h"
 
 namespace neuron::runtime {
@@ -51,7 +52,12 @@ Result<MemberPlace> place_of(Core& core) {
                         place.device);
   }
   place.chip = ids[place.device];
-  place.instance_key = instance_key(facts_of_this_process(), emulator);
+  if (const auto whole = ultra_server_of(core.device().index(), emulator)) {
+    place.instance_key = instance_key_of_ultra_server(whole->id);
+    place.node = whole->node;
+  } else {
+    place.instance_key = instance_key(facts_of_this_process(), emulator);
+  }
   return place;
 }
 
@@ -87,14 +93,34 @@ Result<std::shared_ptr<World>> World::join(Core& core, uint32_t rank, uint32_t s
     std::memcpy(&member, message.data(), sizeof(member));
     member.host[sizeof(member.host) - 1] = 0;
   }
+  world->number_members();
+  return world;
+}
+
+// Instances in the order of their first ranks. The cores of several nodes are more than a CC core
+// has counters for, so there the ranks themselves are numbered.
+void World::number_members() {
   uint32_t instances = 0;
-  for (MemberPlace& member : world->members_) {
-    const auto same = std::find_if(
-        world->members_.begin(), world->members_.end(),
-        [&](const MemberPlace& other) { return other.instance_key == member.instance_key; });
+  for (MemberPlace& member : members_) {
+    const auto same = std::find_if(members_.begin(), members_.end(), [&](const MemberPlace& other) {
+      return other.instance_key == member.instance_key;
+    });
     member.instance = &*same == &member ? instances++ : same->instance;
   }
-  return world;
+  std::vector<uint32_t> counted(instances, 0);
+  for (MemberPlace& member : members_) {
+    const auto other = std::find_if(members_.begin(), members_.end(), [&](const MemberPlace& m) {
+      return m.instance == member.instance && m.node != member.node;
+    });
+    member.credit = 0;
+    if (other == members_.end()) continue;
+    // One more than there may be is refused where programs are made.
+    member.credit = std::min<uint32_t>(++counted[member.instance], UINT16_MAX);
+    if (member.instance != members_[rank_].instance) continue;
+    for (const uint32_t value : {member.node, member.chip, member.core, member.credit}) {
+      credit_numbering_ = (credit_numbering_ ^ (value + 1)) * 0x100000001b3u;
+    }
+  }
 }
 
 World::~World() {
@@ -110,8 +136,8 @@ Result<void> World::check_reachable() const {
                   rank_, own.generation, r, other.generation);
     }
     for (uint32_t s = 0; s < r; ++s) {
-      if (members_[s].instance != other.instance || members_[s].chip != other.chip ||
-          members_[s].core != other.core) {
+      if (members_[s].instance != other.instance || members_[s].node != other.node ||
+          members_[s].chip != other.chip || members_[s].core != other.core) {
         continue;
       }
       return fail(NRT_INVALID,

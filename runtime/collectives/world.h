@@ -34,9 +34,12 @@ struct MemberPlace {
   uint32_t chip = 0;      // routing id
   uint32_t core = 0;      // physical core of the chip
   uint32_t generation = 0;
-  // Of the devices that reach each other: the same for ranks of one instance.
+  // Of the devices that reach each other: the same for ranks of one instance, or of one
+  // UltraServer, whose nodes then are one instance here.
   uint64_t instance_key = 0;
   uint32_t instance = 0;  // numbered by the first rank that is there; filled in by World
+  uint32_t node = 0;      // of the UltraServer; 0: of none
+  uint32_t credit = 0;    // as ccom_device_member_t has it; filled in by World
   uint32_t reserved = 0;
 };
 
@@ -61,6 +64,8 @@ class World {
   const std::vector<MemberPlace>& members() const { return members_; }
   // Fails, with the reason, if this rank cannot exchange data with every other rank.
   Result<void> check_reachable() const;
+  // Which numbers the ranks' counters of credits have: 0 where chip and core give them.
+  uint64_t credit_numbering() const { return credit_numbering_; }
   // Some ranks are on other instances: their data goes over the network.
   bool spans_instances() const;
   // Opens a proxy for those; all ranks call it together.
@@ -89,6 +94,7 @@ class World {
  private:
   World(uint32_t rank, uint32_t size, std::chrono::milliseconds timeout)
       : rank_(rank), size_(size), timeout_(timeout) {}
+  void number_members();
   Result<std::vector<Message>> exchange_somehow(std::span<const std::byte> mine);
   Result<std::vector<Message>> exchange_through_library(std::span<const std::byte> mine);
   Result<void> gather(const void* mine, void* all, uint64_t bytes);
@@ -106,6 +112,7 @@ class World {
   // may be counted before or after it.
   std::atomic<uint64_t> exchanges_{0};
   std::vector<MemberPlace> members_;
+  uint64_t credit_numbering_ = 0;
 };
 
 }  // namespace neuron::runtime

@@ -141,8 +141,10 @@ class Core {
   const void* current_model = nullptr;
   const void* current_binding = nullptr;
   uint32_t executions = 0;
-  // Both are relaxed: they change only in the core's turn, or while no collective is executed.
+  // All three are relaxed: they change only in the core's turn, or while no collective is executed.
   std::atomic<CollectivesState> collectives{CollectivesState::kUnknown};
+  // By which numbers its CC cores' credits are counted (World::credit_numbering).
+  std::atomic<uint64_t> credit_numbering{0};
   // Increases when connected collectives have lost their credits and cannot go on.
   std::atomic<uint32_t> collectives_age{0};
   std::array<NotificationReader, NEURON_CORE_ENGINES> completions;

@@ -93,6 +93,10 @@ uint32_t peer_of_address(uint32_t generation, uint64_t address) {
 
 std::string peer_words(uint32_t id) {
   if (id >= 256) return format("its neighbour at link {}", id - 256);
+  if (const uint32_t nodes = id / NEURON_V3_PEER_INSTANCE; nodes != 0) {
+    return format("the chip with routing id {} of the node that is {} further in the UltraServer",
+                  id % NEURON_V3_PEER_INSTANCE, nodes);
+  }
   uint32_t count = 0;
   std::array<uint32_t, 256> ids{};
   if (ndl_get_host_device_id_to_rid_map(&count, ids.data()) == 0) {

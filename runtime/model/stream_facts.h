@@ -15,6 +15,7 @@ namespace neuron::runtime {
 struct CollectiveFacts {
   std::string name;       // "all_reduce of 1024 float32 (add)"
   std::string algorithm;  // "ring"
+  std::string plan;       // as ccom_device_program_t tells it
   std::string operation, type;
   uint64_t count = 0;           // elements, as the operation counts them
   std::vector<uint32_t> ranks;  // of the group, among all

@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
-#include <memory>
 #include <random>
 
 #include "driver/base/backoff.h"
+#include "tests/multi/instance_ranks.h"
 #include "tests/multi/observer.h"
 #include "tests/support/daemon.h"
 #include "tests/support/free_port.h"
@@ -22,48 +22,6 @@ using test::Daemon;
 using test::Folder;
 using test::Process;
 using ::testing::HasSubstr;
-
-// Ranks in processes of their own, in the order of the instances.
-class Ranks {
- public:
-  // `emulators`: NEURON_EMULATOR of each instance; `each`: ranks of it.
-  Ranks(const Folder& folder, const std::vector<std::string>& emulators, unsigned each,
-        const std::string& algorithm = "", const test::Environment& extra = {}) {
-    const std::string root = "127.0.0.1:" + std::to_string(test::free_port());
-    const size_t all = emulators.size() * each;
-    for (size_t rank = 0; rank < all; ++rank) {
-      logs_.push_back(folder.path() + "/rank-" + std::to_string(rank) + ".log");
-      test::Environment environment = {{"NEURON_EMULATOR", emulators[rank / each]},
-                                       {"NEURON_RT_VISIBLE_CORES", std::to_string(rank % each)},
-                                       {"NEURON_RT_ROOT_COMM_ID", root},
-                                       {"CCOM_ALGORITHM", algorithm},
-                                       {"NEURON_RT_LOG_LEVEL", "QUIET"},
-                                       {"NEURON_RT_EXEC_TIMEOUT", "40"}};
-      environment.insert(extra.begin(), extra.end());
-      processes_.push_back(std::make_unique<Process>(
-          test::Words{test::built("tests/multi-rank"), std::to_string(rank), std::to_string(all)},
-          environment, logs_.back()));
-    }
-  }
-  std::vector<std::string> lines() {
-    std::vector<std::string> all;
-    for (const auto& process : processes_) all.push_back(process->line());
-    return all;
-  }
-  std::vector<std::string> ask(const std::string& words) {
-    for (const auto& process : processes_) process->say(words);
-    return lines();
-  }
-  std::vector<std::string> all_say(const std::string& words) const {
-    return std::vector<std::string>(processes_.size(), words);
-  }
-  Process& operator[](size_t rank) { return *processes_[rank]; }
-  size_t size() const { return processes_.size(); }
-
- private:
-  std::vector<std::unique_ptr<Process>> processes_;
-  std::vector<std::string> logs_;
-};
 
 Daemon daemon_of(const Folder& folder, const std::string& name) {
   return Daemon(folder, "trn1.2xlarge", {.name = name, .before = {}, .arguments = {}});

@@ -9,6 +9,7 @@
 //   second N    executes what "load second" has loaded, on N times these numbers
 //   time        executes on made-up numbers; answers "time" and its model time in picoseconds
 //   bits        executes on made-up numbers of its rank; answers "bits" and a hash of the result
+//   plan        answers "plan" and how the all-reduce was planned
 //   unload      answers ready
 //   exit        ends with status 0 and closes nothing
 // Each answer is a line; "ready" is said first. A failure is "failed" and the sentence.
@@ -124,6 +125,13 @@ class Rank {
     }
     return say("bits " + std::to_string(hash));
   }
+  bool plan() {
+    char text[1024] = {};
+    const NRT_STATUS status = nrt_open_get_collective_plans(model_, text, sizeof(text));
+    std::string line = std::string("plan ") + text;
+    while (!line.empty() && line.back() == '\n') line.pop_back();
+    return status == NRT_SUCCESS ? say(line) : say_result(status);
+  }
   bool run(bool second, unsigned times) {
     std::vector<float> values(kNumbers, static_cast<float>((rank_ + 1) * times));
     if (const NRT_STATUS status = execute(values, second)) return say_result(status);
@@ -166,6 +174,8 @@ int main(int argc, char** argv) {
         rank.time();
       } else if (command == "bits\n") {
         rank.bits();
+      } else if (command == "plan\n") {
+        rank.plan();
       } else if (command == "exit\n") {
         std::exit(0);
       } else if (command == "unload\n") {

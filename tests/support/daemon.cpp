@@ -12,11 +12,11 @@ Daemon::Daemon(const Folder& folder, const std::string& profile)
     : Daemon(folder, profile, Options{}) {}
 
 Daemon::Daemon(const Folder& folder, const std::string& profile, Options options)
-    : socket_(folder.path(options.name)),
+    : socket_(folder.path(options.name + options.answers_at)),
       log_(folder.path(options.name + ".log")),
       command_(std::move(options.before)) {
-  command_.insert(command_.end(),
-                  {built("bin/neuron-emulatord"), "--profile", profile, "--socket", socket_});
+  command_.insert(command_.end(), {built("bin/neuron-emulatord"), "--profile", profile, "--socket",
+                                   folder.path(options.name)});
   command_.insert(command_.end(), options.arguments.begin(), options.arguments.end());
   restart();
 }

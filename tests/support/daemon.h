@@ -21,6 +21,7 @@ class Daemon {
     std::string name = "socket";  // of the socket in the folder
     Words before;                 // a program that starts the daemon in its own place
     Words arguments;              // behind those that every daemon has
+    std::string answers_at = {};  // behind the socket's path, where the daemon serves another one
   };
   explicit Daemon(const Folder& folder, const std::string& profile = "trn1.2xlarge");
   Daemon(const Folder& folder, const std::string& profile, Options options);

@@ -138,7 +138,9 @@ class EmulatedChip final : public Chip, public FirmwareResets, public RunnableLi
     bus_.attach(layout_.device_of(bar_offset), size, &target, names_.back().c_str());
   }
   Fabric& fabric() { return config_.fabric != nullptr ? *config_.fabric : alone_; }
-  unsigned node() const { return config_.fabric != nullptr ? config_.index : 0; }
+  unsigned node() const {
+    return config_.fabric != nullptr ? config_.first_node + config_.index : 0;
+  }
   void attach_engines();
   void attach_core(unsigned index);
   void build_translation();

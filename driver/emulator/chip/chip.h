@@ -48,8 +48,10 @@ struct ChipConfig {
   HostWrites* host_writes = nullptr;
   // What the queues of the host's own engines are too late for is refused.
   DriverPatience patience;
-  // Links to other chips, in which this is node `index`; null: a chip alone. Outlives the chip.
+  // Links to other chips, in which this is node `first_node` + `index`; null: a chip alone.
+  // Outlives the chip.
   Fabric* fabric = nullptr;
+  unsigned first_node = 0;  // of the host's first chip
 };
 
 class Chip {

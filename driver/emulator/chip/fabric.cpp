@@ -36,23 +36,65 @@ Access arriving(const Access& access, ModelTime latency) {
   return there;
 }
 
+ModelTime duration(uint64_t bytes, const LinkTiming& link) {
+  return bytes * 1'000'000 / (link.bytes_per_second / 1'000'000);
+}
+
 }  // namespace
 
-Fabric::Fabric(std::vector<FabricNode> nodes, LinkTiming timing, FabricKind kind)
-    : nodes_(std::move(nodes)), timing_(timing), switched_(kind == FabricKind::kSwitch) {
+Fabric::Fabric(std::vector<FabricNode> nodes, LinkTiming timing, FabricKind kind,
+               FabricInstances instances)
+    : nodes_(std::move(nodes)),
+      timing_(timing),
+      switched_(kind == FabricKind::kSwitch),
+      instances_(instances) {
   node_of_id_.fill(kNoNode);
   for (unsigned n = 0; n < nodes_.size(); ++n) {
     if (nodes_[n].routing_id < node_of_id_.size()) {
       node_of_id_[nodes_[n].routing_id] = static_cast<uint8_t>(n);
     }
   }
+  for (auto& ports : behind_) ports.fill(kNoNode);
+  for (auto& row : next_port_) row.fill(kNoPort);
+  for (unsigned n = 0; n < nodes_.size(); ++n) {
+    for (size_t port = 0; port < nodes_[n].neighbours.size() && port < kUp; ++port) {
+      behind_[n][port] = static_cast<uint8_t>(nodes_[n].neighbours[port]);
+    }
+  }
   find_ways();
+  join_instances();
+}
+
+void Fabric::join_instances() {
+  const unsigned count = instances_.count;
+  for (unsigned n = 0; n < nodes(); ++n) {
+    const unsigned chip = n % each();
+    const unsigned instance = n / each();
+    const unsigned first = n - chip;
+    first_of_[n] = static_cast<uint8_t>(first);
+    for (uint8_t port = 0; port < kUp; ++port) {
+      const unsigned neighbour = behind_[chip][port];
+      behind_[n][port] = static_cast<uint8_t>(neighbour == kNoNode ? kNoNode : first + neighbour);
+    }
+    if (count == 1 || switched_) continue;
+    behind_[n][kUp] = static_cast<uint8_t>((instance + 1) % count * each() + chip);
+    behind_[n][kDown] = static_cast<uint8_t>((instance + count - 1) % count * each() + chip);
+    for (unsigned to = 0; to < nodes(); ++to) {
+      // Along the ring the shorter way round; if both are equal, upwards.
+      const unsigned up = (to / each() + count - instance) % count;
+      next_port_[n][to] = to % each() != chip ? next_port_[chip][to % each()]
+                          : up == 0           ? kNoPort
+                          : up <= count - up  ? kUp
+                                              : kDown;
+    }
+  }
 }
 
 uint8_t Fabric::port_to(unsigned from, unsigned to) const {
-  const auto& ports = nodes_[from].neighbours;
-  const auto found = std::find(ports.begin(), ports.end(), to);
-  return found == ports.end() ? kNoPort : static_cast<uint8_t>(found - ports.begin());
+  for (uint8_t port = 0; port < kPorts; ++port) {
+    if (behind_[from][port] == to) return port;
+  }
+  return kNoPort;
 }
 
 // Node 4 * row + column, each linked with the next ones of its row and its column.
@@ -67,7 +109,6 @@ bool Fabric::is_torus_of_four_rows() const {
 }
 
 void Fabric::find_ways() {
-  for (auto& row : next_port_) row.fill(kNoPort);
   const bool torus = is_torus_of_four_rows();
   for (unsigned to = 0; to < nodes_.size(); ++to) {
     if (torus) {
@@ -118,20 +159,24 @@ std::vector<unsigned> Fabric::way(unsigned from, unsigned to) const {
     const uint8_t port = next_port_[from][to];
     if (port == kNoPort) return {};
     links.push_back(from * kPorts + port);
-    from = nodes_[from].neighbours[port];
+    from = behind_[from][port];
   }
   return links;
 }
 
-unsigned Fabric::hops(unsigned from, unsigned to) const {
-  if (switched_) return from != to ? 1 : 0;
-  unsigned n = 0;
-  for (; from != to; ++n) from = nodes_[from].neighbours[next_port_[from][to]];
-  return n;
+ModelTime Fabric::way_time(unsigned from, unsigned to) const {
+  if (switched_) return from != to ? link_between(from, to).hop : 0;
+  ModelTime time = 0;
+  while (from != to) {  // bounded: each hop is nearer
+    const uint8_t port = next_port_[from][to];
+    time += link_at(port).hop;
+    from = behind_[from][port];
+  }
+  return time;
 }
 
 void Fabric::attach(unsigned node, Bus& bus, const ChipFaults& faults) {
-  if (node >= nodes_.size()) return;
+  if (node >= nodes()) return;
   chips_[node].faults.store(&faults, std::memory_order_relaxed);
   // Release: pairs with the acquire in reach(), so that a thread that sees the bus sees all of the
   // chip.
@@ -139,11 +184,11 @@ void Fabric::attach(unsigned node, Bus& bus, const ChipFaults& faults) {
 }
 
 void Fabric::detach(unsigned node) {
-  if (node < nodes_.size()) chips_[node].bus.store(nullptr, std::memory_order_release);
+  if (node < nodes()) chips_[node].bus.store(nullptr, std::memory_order_release);
 }
 
 void Fabric::set_link(unsigned a, unsigned b, bool up) {
-  if (a >= nodes_.size() || b >= nodes_.size()) return;
+  if (a >= nodes() || b >= nodes()) return;
   for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
     if (switched_) {
       const uint64_t bit = uint64_t{1} << to;
@@ -161,13 +206,13 @@ void Fabric::set_link(unsigned a, unsigned b, bool up) {
 }
 
 unsigned Fabric::node_of(unsigned from, uint64_t address, uint64_t& local, uint32_t& id) const {
-  if (from >= nodes_.size()) return kNoNode;
+  if (from >= nodes()) return kNoNode;
   if ((address & NEURON_V3_PEER_BIT) == 0 && (address & NEURON_V3_NEIGHBOUR_BIT) != 0) {
     local = address & NEURON_V3_NEIGHBOUR_LOCAL;
     const auto link = static_cast<unsigned>(address >> NEURON_V3_NEIGHBOUR_SHIFT & 3);
     id = 256 + link;
-    if (address >> 53 != 0 || link >= nodes_[from].neighbours.size()) return kNoNode;
-    return nodes_[from].neighbours[link];
+    if (address >> 53 != 0 || link >= kUp) return kNoNode;
+    return behind_[from][link];
   }
   if ((address & NEURON_V3_PEER_BIT) != 0) {
     local = address & NEURON_V3_PEER_LOCAL;
@@ -179,7 +224,10 @@ unsigned Fabric::node_of(unsigned from, uint64_t address, uint64_t& local, uint3
     id = static_cast<uint32_t>(address >> NEURON_V2_PEER_SHIFT & 0xF);
     if (address >> 49 != 0) return kNoNode;
   }
-  return node_of_id_[id];
+  const uint8_t chip = node_of_id_[id % NEURON_V3_PEER_INSTANCE];
+  const unsigned instance = (from / each() + id / NEURON_V3_PEER_INSTANCE) % kMaxInstances;
+  if (chip == kNoNode || instance >= instances_.count) return kNoNode;
+  return instance * each() + chip;
 }
 
 bool Fabric::is_open(unsigned from, unsigned to) const {
@@ -189,45 +237,44 @@ bool Fabric::is_open(unsigned from, unsigned to) const {
     if (port == kNoPort || down_[from * kPorts + port].load(std::memory_order_relaxed)) {
       return false;
     }
-    from = nodes_[from].neighbours[port];
+    from = behind_[from][port];
   }
   return true;
 }
 
-Bus* Fabric::reach(unsigned from, uint64_t address, uint64_t& local, unsigned& hops) const {
+Bus* Fabric::reach(unsigned from, uint64_t address, uint64_t& local, unsigned& to) const {
   uint32_t id = 0;
-  const unsigned to = node_of(from, address, local, id);
+  to = node_of(from, address, local, id);
   if (to == kNoNode || !is_open(from, to)) return nullptr;
   // Acquire: pairs with the release in attach().
   Bus* bus = chips_[to].bus.load(std::memory_order_acquire);
   if (bus == nullptr || chips_[to].faults.load(std::memory_order_relaxed)->off()) return nullptr;
   if (from != to && !is_shown(bus->layout(), local)) return nullptr;
-  hops = this->hops(from, to);
   return bus;
 }
 
 bool Fabric::read(unsigned from, uint64_t address, std::span<std::byte> out,
                   const Access& access) const {
   uint64_t local = 0;
-  unsigned hops = 0;
-  Bus* bus = reach(from, address, local, hops);
+  unsigned to = 0;
+  Bus* bus = reach(from, address, local, to);
   if (bus == nullptr) return false;
-  return bus->read(local, out, hops == 0 ? access : arriving(access, hops * timing_.hop));
+  return bus->read(local, out, to == from ? access : arriving(access, way_time(from, to)));
 }
 
 bool Fabric::write(unsigned from, uint64_t address, std::span<const std::byte> in,
                    const Access& access) const {
   uint64_t local = 0;
-  unsigned hops = 0;
-  Bus* bus = reach(from, address, local, hops);
+  unsigned to = 0;
+  Bus* bus = reach(from, address, local, to);
   if (bus == nullptr) return false;
-  return bus->write(local, in, hops == 0 ? access : arriving(access, hops * timing_.hop));
+  return bus->write(local, in, to == from ? access : arriving(access, way_time(from, to)));
 }
 
 std::byte* Fabric::direct(unsigned from, uint64_t address, size_t length) const {
   uint64_t local = 0;
-  unsigned hops = 0;
-  Bus* bus = reach(from, address, local, hops);
+  unsigned to = 0;
+  Bus* bus = reach(from, address, local, to);
   return bus == nullptr ? nullptr : bus->direct(local, length);
 }
 
@@ -246,11 +293,7 @@ ModelTime Fabric::latency(unsigned from, uint64_t address) const {
   uint64_t local = 0;
   uint32_t id = 0;
   const unsigned to = node_of(from, address, local, id);
-  return to == kNoNode || !is_open(from, to) ? 0 : hops(from, to) * timing_.hop;
-}
-
-ModelTime Fabric::duration(uint64_t bytes) const {
-  return bytes * 1'000'000 / (timing_.bytes_per_second / 1'000'000);
+  return to == kNoNode || !is_open(from, to) ? 0 : way_time(from, to);
 }
 
 ModelTime Fabric::transfer(unsigned from, uint64_t address, uint64_t bytes, bool write,
@@ -259,10 +302,9 @@ ModelTime Fabric::transfer(unsigned from, uint64_t address, uint64_t bytes, bool
   uint32_t id = 0;
   const unsigned to = node_of(from, address, local, id);
   if (to == kNoNode || to == from || !is_open(from, to)) return start;
-  const unsigned length = hops(from, to);
-  const ModelTime needs = duration(bytes);
+  const ModelTime length = way_time(from, to);
   // The first byte enters a link when the link before has passed it on; the last byte follows.
-  ModelTime enters = write ? start : start + length * timing_.hop;
+  ModelTime enters = write ? start : start + length;
   const unsigned end = write ? to : from;
   if (switched_) {
     // Both ports are taken at once; the latency is that of the whole way.
@@ -270,19 +312,23 @@ ModelTime Fabric::transfer(unsigned from, uint64_t address, uint64_t bytes, bool
     ModelTime& sends = times[begin * kPorts + kToSwitch];
     ModelTime& receives = times[end * kPorts + kFromSwitch];
     enters = std::max({enters, sends, receives});
-    sends = receives = enters + needs;
-    return enters + needs + (write ? 0 : timing_.hop);
+    sends = receives = enters + duration(bytes, link_between(from, to));
+    return sends + (write ? 0 : length);
   }
+  ModelTime last = enters;  // the last byte is there
   for (unsigned at = write ? from : to; at != end;) {
     const uint8_t port = next_port_[at][end];
+    const LinkTiming& link = link_at(port);
     ModelTime& free = times[at * kPorts + port];
     enters = std::max(enters, free);
-    free = enters + needs;
-    enters += timing_.hop;
-    at = nodes_[at].neighbours[port];
+    // A link that is faster than the one before waits for its bytes.
+    free = std::max(last, enters + duration(bytes, link));
+    last = free + link.hop;
+    enters += link.hop;
+    at = behind_[at][port];
   }
-  // `enters`: the first byte is there. A write is posted: the sender does not wait for its way.
-  return enters + needs - (write ? length * timing_.hop : 0);
+  // A write is posted: the sender does not wait for its way.
+  return last - (write ? length : 0);
 }
 
 }  // namespace neuron::chip

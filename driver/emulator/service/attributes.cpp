@@ -39,6 +39,7 @@ enum Text : uint32_t {
   kPower,
   kTensorEngine,
   kFaults,
+  kJoinedNodes,
 };
 
 struct Builder {
@@ -75,6 +76,8 @@ void add_device(Builder& builder) {
   builder.text("stats/power/utilization", kPower);
   // Of an emulated device only: faults that were planted and have not happened, a line each.
   builder.text("emulator/faults", kFaults, 0, 0444);
+  // The nodes of the UltraServer whose chips this one reaches by addresses, with its own; 1: none.
+  builder.text("emulator/joined_nodes", kJoinedNodes, 0, 0444);
 }
 
 void add_core(Builder& builder, uint32_t core) {
@@ -261,7 +264,8 @@ int Attributes::text_of(const Attribute& attribute, std::string& out) const {
       out = "-1\n";
       return 0;
     case kSerialNumber:
-      std::snprintf(line, sizeof(line), "%016" PRIx64 "\n", Device::serial_number(place));
+      std::snprintf(line, sizeof(line), "%016" PRIx64 "\n",
+                    Device::serial_number(place, instance_.node()));
       out = line;
       return 0;
     case kArchType:
@@ -289,6 +293,9 @@ int Attributes::text_of(const Attribute& attribute, std::string& out) const {
           out += planted + "\n";
         }
       }
+      return 0;
+    case kJoinedNodes:
+      out = std::to_string(instance_.pod().joined_nodes()) + "\n";
       return 0;
     case kTensorEngine: {
       out = "xrow_grp,mm_active,wl_active,idle\n";

@@ -26,16 +26,17 @@ Device::Device(unsigned index, const profiles::Profile& profile, IoSpace& io, Ho
 
 Device::~Device() = default;
 
-int Device::probe(const ChipFactory& factory, chip::Fabric& fabric) {
+int Device::probe(const ChipFactory& factory, chip::Fabric& fabric, unsigned node) {
   chip::ChipConfig config;
   config.pci_device = profile_.pci_device;
   config.revision = profile_.revision;
   config.routing_id = place().routing_id;
-  config.serial = serial_number(place());
+  config.serial = serial_number(place(), node);
   config.cores = profile_.cores;
   config.numa_node = place().numa_node;
   config.index = index_;
   config.fabric = &fabric;
+  config.first_node = node * profile_.chips;
   config.hbm_count = profile_.hbm_stacks;
   config.hbm_bytes_each = profile_.hbm_stack_bytes;
   config.clients_memory = &io_.clients();

@@ -68,8 +68,8 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   // Builds the chip and brings it up as a driver's probe does: identity, pools, reset, DMA engines.
-  // `fabric`: its links to the others.
-  int probe(const ChipFactory& factory, chip::Fabric& fabric);
+  // `fabric`: its links to the others; `node`: which of the fabric's instances it is in.
+  int probe(const ChipFactory& factory, chip::Fabric& fabric, unsigned node);
 
   // Resets cores (bit n = core n, Firmware::kWholeDevice for all) and sets their engines up again.
   int reset(uint32_t core_map);
@@ -108,8 +108,9 @@ class Device {
   // taken before `mutex`.
   Firmware& firmware() { return *firmware_; }
   std::mutex& firmware_mutex() { return firmware_mutex_; }
-  static uint64_t serial_number(const profiles::ChipPlace& place) {
-    return 0x4E450000ull + place.routing_id;
+  // Of the chip at a place of an instance, which is node `node` of its UltraServer.
+  static uint64_t serial_number(const profiles::ChipPlace& place, unsigned node) {
+    return 0x4E450000ull + node * profiles::kMaxChips + place.routing_id;
   }
   // Opaque base of register addresses, as DEVICE_INFO gives it.
   uint64_t bar_address() const { return 0xFFFF800000000000ull + (uint64_t{index_} << 32); }

@@ -116,7 +116,7 @@ int FaultBoard::inject(const std::vector<chip::FaultSpec>& plan) {
 void FaultBoard::clear() {
   const std::lock_guard lock(mutex_);
   waiting_.clear();
-  for (const auto& [a, b] : down_) instance_.fabric().set_link(a, b, true);
+  for (const auto& [a, b] : down_) instance_.set_link(a, b, true);
   down_.clear();
   for (unsigned i = 0; i < instance_.device_count(); ++i) {
     if (Device* device = instance_.device_if_probed(i)) device->chip().faults().clear();
@@ -150,7 +150,7 @@ void FaultBoard::switch_link(unsigned a, unsigned b, bool up) {
   } else {
     down_.insert(link);
   }
-  instance_.fabric().set_link(a, b, up);
+  instance_.set_link(a, b, up);
 }
 
 int FaultBoard::reset(unsigned index, uint32_t core_map) {

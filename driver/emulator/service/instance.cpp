@@ -37,6 +37,13 @@ std::vector<chip::FabricNode> nodes_of(const profiles::Profile& profile) {
 
 }  // namespace
 
+std::shared_ptr<chip::Fabric> Instance::fabric_of(const profiles::Profile& profile,
+                                                  const chip::FabricInstances& instances) {
+  return std::make_shared<chip::Fabric>(
+      nodes_of(profile), chip::LinkTiming{profile.hop_ps, profile.link_bytes_per_second},
+      profile.switched ? chip::FabricKind::kSwitch : chip::FabricKind::kLinks, instances);
+}
+
 std::unique_ptr<Instance> Instance::create(std::string_view name, const MemoryLimits& limits,
                                            ChipFactory factory, int& error) {
   std::string sentence;
@@ -46,26 +53,38 @@ std::unique_ptr<Instance> Instance::create(std::string_view name, const MemoryLi
     return nullptr;
   }
   count_forks();
-  std::unique_ptr<Instance> instance(new Instance(*profile, limits, std::move(factory)));
-  if (!instance->io_.valid() || !instance->arena_.valid() || !instance->own_arena_.valid()) {
-    error = fail(-ENOMEM,
-                 "no address space for host memory of an emulated %s; lift the limits of address "
-                 "space and of file sizes (ulimit -v, ulimit -f)",
-                 profile->name);
-    return nullptr;
-  }
-  error = instance->faults_.load_environment();
+  std::unique_ptr<Instance> instance(new Instance(*profile, std::move(factory)));
+  InstanceWires wires;
+  wires.fabric = fabric_of(*profile);
+  wires.budget = std::make_shared<MemoryBudget>(
+      limits, [made = instance.get()] { return made->resident_bytes(); });
+  error = instance->begin(std::move(wires));
   return error ? nullptr : std::move(instance);
 }
 
-Instance::Instance(const profiles::Profile& profile, const MemoryLimits& limits,
-                   ChipFactory factory)
+std::unique_ptr<Instance> Instance::create(const profiles::Profile& profile, InstanceWires wires,
+                                           ChipFactory factory, int& error) {
+  count_forks();
+  std::unique_ptr<Instance> instance(new Instance(profile, std::move(factory)));
+  error = instance->begin(std::move(wires));
+  return error ? nullptr : std::move(instance);
+}
+
+int Instance::begin(InstanceWires wires) {
+  wires_ = std::move(wires);
+  if (!io_.valid() || !arena_.valid() || !own_arena_.valid()) {
+    return fail(-ENOMEM,
+                "no address space for host memory of an emulated %s; lift the limits of address "
+                "space and of file sizes (ulimit -v, ulimit -f)",
+                profile_.name);
+  }
+  return faults_.load_environment();
+}
+
+Instance::Instance(const profiles::Profile& profile, ChipFactory factory)
     : profile_(profile),
       factory_(std::move(factory)),
       forks_(forks.load(std::memory_order_relaxed)),
-      budget_(limits, [this] { return resident_bytes(); }),
-      fabric_(nodes_of(profile), {profile.hop_ps, profile.link_bytes_per_second},
-              profile.switched ? chip::FabricKind::kSwitch : chip::FabricKind::kLinks),
       devices_(profile.chips),
       running_(new std::atomic<Device*>[profile.chips]()) {}
 
@@ -76,10 +95,14 @@ Instance::~Instance() {
     for (auto& device : devices_) (void)device.release();
     return;
   }
+  stop();
+}
+
+void Instance::stop() {
   stray_pages_.stop();
   while (!sessions_.empty()) close(sessions_.back().get());
   // Programs that still run may reach other chips: all stop before the first chip goes.
-  for (unsigned i = 0; i < devices_.size(); ++i) fabric_.detach(i);
+  for (unsigned i = 0; i < devices_.size(); ++i) wires_.fabric->detach(first_node() + i);
   for (auto& device : devices_) {
     if (device) device->chip().reset(0);
   }
@@ -127,8 +150,8 @@ int Instance::device(unsigned index, Device** device) {
   }
   if (!devices_[index]) {
     auto built =
-        std::make_unique<Device>(index, profile_, io_, arena_, own_arena_, budget_, files_);
-    if (int error = built->probe(factory_, fabric_)) return error;
+        std::make_unique<Device>(index, profile_, io_, arena_, own_arena_, budget(), files_);
+    if (int error = built->probe(factory_, *wires_.fabric, wires_.node)) return error;
     running_[index].store(built.get(), std::memory_order_release);
     devices_[index] = std::move(built);
     faults_.built(index);

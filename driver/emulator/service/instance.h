@@ -2,9 +2,11 @@
 // The devices of one emulated host: what the driver module is to /dev/neuron0, /dev/neuron1, ...
 //
 // Concepts: devices of a profile, built when first opened; host memory and I/O addresses; the
-// host-wide marks of cores. A session is one open descriptor. Callers: the C interface; any thread.
-// Owns devices and sessions. After a fork, the child's copy answers every call with -EBADF:
-// a child does not inherit the device. Fails: negative errno and a sentence.
+// host-wide marks of cores. A session is one open descriptor. An instance is on its own, or a node
+// of an UltraServer of this process (ultra_server.h), which shares its links and its budget.
+// Callers: the C interface; any thread. Owns devices and sessions. After a fork, the child's copy
+// answers every call with -EBADF: a child does not inherit the device. Fails: negative errno and a
+// sentence.
 #ifndef DRIVER_EMULATOR_SERVICE_INSTANCE_H
 #define DRIVER_EMULATOR_SERVICE_INSTANCE_H
 
@@ -25,11 +27,25 @@ namespace neuron::service {
 
 class Session;
 
+// What an instance shares with the other nodes of an UltraServer of this process. Where it is on
+// its own, nobody else has it.
+struct InstanceWires {
+  std::shared_ptr<chip::Fabric> fabric;  // outlives the chips
+  std::shared_ptr<MemoryBudget> budget;
+  unsigned node = 0;  // among the instances of the fabric
+};
+
 class Instance {
  public:
   // Null with a sentence in last_error() and the code in `error`.
   static std::unique_ptr<Instance> create(std::string_view name, const MemoryLimits& limits,
                                           ChipFactory factory, int& error);
+  // The same for a node of an UltraServer; `profile` is that of its fabric.
+  static std::unique_ptr<Instance> create(const profiles::Profile& profile, InstanceWires wires,
+                                          ChipFactory factory, int& error);
+  // The links between the chips of `count` instances of a profile, `between` them those of a pod.
+  static std::shared_ptr<chip::Fabric> fabric_of(const profiles::Profile& profile,
+                                                 const chip::FabricInstances& instances = {});
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
@@ -46,6 +62,9 @@ class Instance {
   }
   // Frees everything the session holds, and the session.
   int close(Session* session);
+  // Closes all sessions and stops all programs, which may reach chips of other nodes. Nobody opens
+  // anything any more.
+  void stop();
 
   // Sessions that are open, for operators.
   struct SessionInfo {
@@ -56,7 +75,11 @@ class Instance {
   };
   std::vector<SessionInfo> sessions();
   FaultBoard& faults() { return faults_; }
-  chip::Fabric& fabric() { return fabric_; }
+  // Links between devices of this instance, by their numbers.
+  void set_link(unsigned a, unsigned b, bool up) {
+    wires_.fabric->set_link(first_node() + a, first_node() + b, up);
+  }
+  unsigned node() const { return wires_.node; }
 
   // The device if it was opened before, else null.
   Device* device_if_probed(unsigned index);
@@ -64,7 +87,9 @@ class Instance {
   bool is_usable() const;
   int refuse_after_fork() const;
 
-  MemoryBudget& budget() { return budget_; }
+  MemoryBudget& budget() { return *wires_.budget; }
+  // What of the budget has pages.
+  uint64_t resident_bytes();
   HostArena& arena() { return arena_; }
   MemoryFiles& files() { return files_; }
   ClientLog& log() { return log_; }
@@ -78,9 +103,10 @@ class Instance {
   Pod& pod() { return pod_; }
 
  private:
-  Instance(const profiles::Profile& profile, const MemoryLimits& limits, ChipFactory factory);
+  Instance(const profiles::Profile& profile, ChipFactory factory);
+  int begin(InstanceWires wires);
+  unsigned first_node() const { return wires_.node * profile_.chips; }
   int device(unsigned index, Device** device);
-  uint64_t resident_bytes();
   void drop_stray_pages();
 
   const profiles::Profile& profile_;
@@ -92,9 +118,8 @@ class Instance {
   HostArena own_arena_{uint64_t{1} << 32};
   MemoryFiles files_;
   ClientLog log_;
-  MemoryBudget budget_;
-  chip::Fabric fabric_;  // outlives the chips
-  std::mutex mutex_;     // devices_ and sessions_
+  InstanceWires wires_;
+  std::mutex mutex_;  // devices_ and sessions_
   std::vector<std::unique_ptr<Device>> devices_;
   // The same once they are up, for readers without the mutex.
   std::unique_ptr<std::atomic<Device*>[]> running_;

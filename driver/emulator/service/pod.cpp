@@ -160,6 +160,28 @@ Pod::View Pod::view() const {
   return view;
 }
 
+bool Pod::electing() const {
+  const std::lock_guard lock(mutex_);
+  return state_ == NEURON_POD_E_STATE_IN_PROGRESS;
+}
+
+PodAttributes Pod::attributes() const {
+  const std::lock_guard lock(mutex_);
+  PodAttributes tell;
+  if (wiring_.nodes == 0) return tell;
+  tell.electing = state_ == NEURON_POD_E_STATE_IN_PROGRESS;
+  tell.modes = supported();
+  if (tell.modes & 1u << NEURON_ULTRASERVER_MODE_X4) {
+    tell.node_of_4 = static_cast<int>(wiring_.node);
+    tell.server_of_4 = *serials_[0];
+  }
+  if (tell.modes & 1u << NEURON_ULTRASERVER_MODE_X2V) {
+    tell.node_of_2 = static_cast<int>(wiring_.node % 2);
+    tell.server_of_2 = *serials_[wiring_.node / 2 * 2];
+  }
+  return tell;
+}
+
 void Pod::info(neuron_ioctl_pod_info& info) const {
   const std::lock_guard lock(mutex_);
   const View now = view();

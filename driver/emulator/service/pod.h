@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The UltraServer ("pod") that an instance is a node of: election, node numbers, modes.
 //
-// Concepts: the nodes of a pod are instances of other daemons, wired in a fixed order. In an
-// election a node asks every other one until all have answered or the time is over; then it has its
-// number, and the pod has the serial number of node 0. A mode makes smaller pods of it: X2V pairs
-// nodes 0 with 1 and 2 with 3, X1 leaves each node on its own. It ends with the last mark of a
-// core, with the next election, and, while no core is marked, with the last of the sessions that
-// have set it. Not done: pairs when a node is missing, and X2H, which only pods of two have. Chips
-// of different nodes do not reach each other's memory. Callers: the calls of a session, any thread;
-// join() comes before the first session. Locks: who needs the marks holds the lock of the claims
-// before it calls; this takes its own behind it, and waits for nothing under it. Owns: the thread
-// of elections, which ends with the last one. Fails: negative errno and a sentence.
+// Concepts: the nodes of a pod are instances of other daemons, or of this one, wired in a fixed
+// order. In an election a node asks every other one until all have answered or the time is over;
+// then it has its number, and the pod has the serial number of node 0. A mode makes smaller pods of
+// it: X2V pairs nodes 0 with 1 and 2 with 3, X1 leaves each node on its own. It ends with the last
+// mark of a core, with the next election, and, while no core is marked, with the last of the
+// sessions that have set it. Not done: pairs when a node is missing, and X2H, which only pods of
+// two have. Chips of different nodes reach each other's memory if the nodes are those of one
+// process (joined). Callers: the calls of a session, any thread; join() comes before the first
+// session. Locks: who needs the marks holds the lock of the claims before it calls; this takes its
+// own behind it, and waits for nothing under it. Owns: the thread of elections, which ends with the
+// last one. Fails: negative errno and a sentence.
 #ifndef DRIVER_EMULATOR_SERVICE_POD_H
 #define DRIVER_EMULATOR_SERVICE_POD_H
 
@@ -35,6 +36,7 @@ struct PodWiring {
   unsigned nodes = 0;  // 0: it is on its own
   unsigned node = 0;
   uint64_t serial = 0;
+  bool joined = false;  // the chips of all nodes reach each other
   // The serial number of another node; empty: it does not answer now. Takes at most a second.
   // Called by the thread of the election alone.
   std::function<std::optional<uint64_t>(unsigned node)> ask;
@@ -49,6 +51,17 @@ struct PodCaller {
   bool marked = false;  // whether a core of the instance is, by whomever
 };
 
+// What the class attributes of a driver tell of an UltraServer, whichever mode is set: the place of
+// this node in the UltraServers of two and of four nodes that it may become, -1 if there is none.
+struct PodAttributes {
+  bool electing = false;
+  int node_of_2 = -1;
+  int node_of_4 = -1;
+  uint64_t server_of_2 = 0;
+  uint64_t server_of_4 = 0;
+  uint32_t modes = 0;  // bits; 0: the instance is on its own
+};
+
 class Pod {
  public:
   static constexpr std::chrono::seconds kTimeout{600};
@@ -60,6 +73,11 @@ class Pod {
 
   // Begins the first election. -ENOMEM where the host gives no thread for it.
   int join(PodWiring wiring, std::chrono::milliseconds timeout = kTimeout);
+
+  // Nodes whose chips this one's reach, with itself. Any thread, after join().
+  unsigned joined_nodes() const { return wiring_.joined ? wiring_.nodes : 1; }
+  bool electing() const;
+  PodAttributes attributes() const;
 
   void info(neuron_ioctl_pod_info& info) const;
   // Also v1 of it. -EBUSY while an election runs, with all fields filled in.

@@ -289,11 +289,13 @@ Session::Cores Session::cores_of(Device& device) {
   uint32_t used = device.chip().halted();
   if (!restricted_) used |= touched_cores_.load(std::memory_order_relaxed);
   const std::lock_guard lock(instance_.claims_mutex);
+  // Marks are those of logical cores, and what is stopped is the physical one behind each.
   for (uint32_t core = 0; core < device.cores(); ++core) {
     const int32_t owner =
         nd_claims_owner(&instance_.claims, device.index() * device.cores() + core);
-    if (owner == pid()) cores.marked |= 1u << core;
-    if (owner == 0) cores.used |= used & 1u << core;
+    const uint32_t physical = nd_chip_physical_core(&device.layout(), device.index(), core);
+    if (owner == pid()) cores.marked |= 1u << physical;
+    if (owner == 0) cores.used |= used & 1u << physical;
   }
   return cores;
 }

@@ -115,6 +115,8 @@ class RankModel {
     return report.device_ps;
   }
 
+  nrt_model_t* handle() const { return model_; }
+
   NRT_STATUS status = NRT_SUCCESS;
   std::string sentence;
 

@@ -42,6 +42,26 @@ TEST_F(Collectives, AnAllReduceOfEightCoresOfFourChipsAddsInTheOrderOfTheRanks) 
   });
 }
 
+TEST_F(Collectives, TellHowTheyWerePlanned) {
+  const Bytes neff = through("all_reduce", CCOM_ALL_REDUCE, 3000, 3000, {});
+  on_ranks(2, [&](uint32_t rank) {
+    RankModel model(neff, rank, 2);
+    ASSERT_EQ(model.status, NRT_SUCCESS) << model.sentence;
+    model.run();
+    ASSERT_EQ(model.status, NRT_SUCCESS) << model.sentence;
+    char text[1024] = {};
+    ASSERT_EQ(nrt_open_get_collective_plans(model.handle(), text, sizeof(text)), NRT_SUCCESS)
+        << nrt_open_last_error();
+    const std::string plan = text;
+    EXPECT_THAT(plan, testing::StartsWith("all_reduce of 3000 float32 (add) by mesh with "));
+    EXPECT_THAT(plan, testing::Not(testing::HasSubstr("between"))) << "there is one node";
+    EXPECT_THAT(plan, testing::EndsWith(")\n"));
+    ASSERT_EQ(nrt_open_get_collective_plans(model.handle(), text, 11), NRT_SUCCESS);
+    EXPECT_STREQ(text, "all_reduce") << "what fits";
+    EXPECT_EQ(nrt_open_get_collective_plans(model.handle(), nullptr, 0), NRT_INVALID);
+  });
+}
+
 TEST_F(Collectives, ReplicaGroupsWorkAtTheSameTimeAndApart) {
   CollectiveOptions options;
   options.groups = {{0, 2}, {3, 1}};

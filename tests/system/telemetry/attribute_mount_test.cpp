@@ -71,6 +71,31 @@ TEST_F(AttributeFiles, ShowTheTreeOfEachDeviceAndCountWhatRan) {
   EXPECT_TRUE(std::filesystem::is_empty(mount_));
 }
 
+TEST_F(AttributeFiles, TellThePlaceInTheUltraServerWhenItsNodesHaveElected) {
+  std::filesystem::create_directory(mount_);
+  const Folder pod;
+  const auto node = [&](const std::string& number, const test::Words& more) {
+    Daemon::Options options{.name = "node-" + number,
+                            .before = {},
+                            .arguments = {"--pod", pod.path(), "--pod-node", number}};
+    options.arguments.insert(options.arguments.end(), more.begin(), more.end());
+    return std::make_unique<Daemon>(folder_, "trn2-ultraserver", options);
+  };
+  daemon_ = node("3", {"--sysfs", mount_});
+  ASSERT_TRUE(eventually([this] { return file("node_id_4") == "busy\n"; })) << daemon_->log();
+  EXPECT_EQ(file("ultraserver_mode"), "busy\n");
+  const auto first = node("0", {}), second = node("1", {}), third = node("2", {});
+  EXPECT_TRUE(eventually([this] { return file("node_id_4") == "3\n"; })) << daemon_->log();
+  EXPECT_EQ(file("node_id_2"), "1\n");
+  EXPECT_EQ(file("ultraserver_mode"), "1,3,4\n");
+  for (const char* name : {"server_id_2", "server_id_4"}) {
+    EXPECT_EQ(file(name).size(), 17u);
+    EXPECT_NE(file(name), "0000000000000000\n");
+  }
+  EXPECT_NE(file("server_id_2"), file("server_id_4")) << "of node 2, and of node 0";
+  EXPECT_EQ(file("neuron0/emulator/joined_nodes"), "1\n");
+}
+
 TEST_F(AttributeFiles, AFolderThatIsNotThereIsNamed) {
   start(folder_.path("nowhere"));
   EXPECT_TRUE(daemon_->process().ended());

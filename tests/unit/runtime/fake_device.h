@@ -58,6 +58,7 @@ struct FakeState {
   uint32_t reset_result = 0;
   uint32_t longest_free_run = 512;
   std::vector<uint32_t> routing_ids = {0};           // by device
+  neuron_ioctl_pod_status_v2 pod = {};               // of the UltraServer; size 0: none
   std::vector<uint32_t> connected;                   // devices at the links of each
   std::vector<std::pair<uint32_t, uint32_t>> marks;  // first and last core that were asked for
   uint64_t datastore = 0;                            // handle
@@ -225,6 +226,10 @@ class FakeDevice : public ndl::DevicePort {
         std::copy(state_.routing_ids.begin(), state_.routing_ids.end(), map.host_did_to_rid_map);
         return 0;
       }
+      case NEURON_IOCTL_POD_STATUS_V2:
+        if (state_.pod.v1.pod_sz == 0) return -ENOTTY;
+        *as((neuron_ioctl_pod_status_v2*)nullptr) = state_.pod;
+        return 0;
       case NEURON_IOCTL_GET_LOGICAL_TO_PHYSICAL_NC_MAP: {
         auto& map = *as((neuron_ioctl_get_logical_to_physical_nc_map*)nullptr);
         if (state_.core_map.empty()) return -ENOTTY;

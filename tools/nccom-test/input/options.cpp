@@ -156,7 +156,9 @@ void declare_output(tools::Command& line, Options& o, Raw& raw) {
   line.option("--csv", o.csv, "results as comma-separated values; - is standard output");
   tools::add_format_option(line, o.format);
   line.option("-t,--stats", raw.statistics, "columns of time: avg min max p50 p99 p99.9 ...");
-  line.flag("--show-algorithm", o.show_algorithm, "column with the algorithm");
+  line.flag("--show-algorithm", o.show_algorithm,
+            "column with the algorithm; of devices on several hosts also with what joins these: "
+            "mesh/NeuronLink, mesh/network");
   line.flag("--show-input-output-size", o.show_totals,
             "columns with the bytes of a rank's buffers");
   line.flag("--gib", o.gibibytes, "bandwidths in GiB/s, 2^30, instead of GB/s, 10^9");

@@ -7,11 +7,14 @@
 #include <nrt/nrt_open.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <optional>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
+#include "ccom/request/names.h"
 #include "ccom/simulator/device_model.h"
 #include "tools/compiler/program_builder/program.h"
 #include "tools/nccom-test/input/operation.h"
@@ -269,6 +272,10 @@ class Device final : public Participant {
   std::string algorithm(size_t block) override {
     const BlockCase& of = (*blocks_)[block];
     if (of.what.works.empty()) return "";
+    if (const std::string spread = algorithm_between_nodes(of.what.works.front());
+        !spread.empty()) {
+      return spread;
+    }
     const auto generation = chip_generation();
     uint32_t physical_cores = 1;
     if (!generation || nec_get_virtual_core_size(&physical_cores) != NRT_SUCCESS) return "";
@@ -283,6 +290,31 @@ class Device final : public Participant {
   void abort() override {}
 
  private:
+  // Of a call whose ranks are on several hosts, as the runtime planned it, with what joins the
+  // hosts;
+  // "" for a call of one host.
+  std::string algorithm_between_nodes(const Work& work) const {
+    std::array<char, 1 << 16> text{};
+    if (model_ == nullptr ||
+        nrt_open_get_collective_plans(model_, text.data(), text.size()) != NRT_SUCCESS) {
+      return "";
+    }
+    const std::string name = ccom::operation_name(work.operation);
+    const bool counted = work.operation != CCOM_BARRIER && !has_variable_counts(work.operation);
+    const std::string begin = counted ? ccom::format("{} of {} ", name, work.count) : name + " ";
+    std::istringstream lines(text.data());
+    for (std::string line; std::getline(lines, line);) {
+      const size_t by = line.find(" by "), end = line.find(" with ");
+      if (!line.starts_with(begin) || by == std::string::npos || end == std::string::npos) continue;
+      const char* way = line.find(", between nodes by NeuronLink") != std::string::npos
+                            ? "NeuronLink"
+                        : line.find(", between instances") != std::string::npos ? "network"
+                                                                                : "";
+      return *way == 0 ? "" : ccom::format("{}/{}", line.substr(by + 4, end - by - 4), way);
+    }
+    return "";
+  }
+
   // Adds a call to the program; false: it moves nothing.
   Result<bool> add(builder::Program& program, size_t b, size_t w) {
     const BlockCase& block = (*blocks_)[b];

@@ -24,6 +24,7 @@ struct Daemon {
   service::Instance& instance;
   std::string profile;      // as it was asked for
   std::string socket_path;  // of the shared device
+  unsigned instances = 1;   // that the process serves: they share its files and mappings
 };
 
 }  // namespace neuron::transport

@@ -20,6 +20,7 @@
 #include <thread>
 #include <utility>
 
+#include "driver/base/format.h"
 #include "driver/base/guarded.h"
 #include "driver/emulator/service/attributes.h"
 #include "driver/emulator/service/instance.h"
@@ -33,17 +34,27 @@ using service::Instance;
 
 constexpr size_t kFileBytes = 4096;  // what sysfs says, however short the text is
 
-// Of the class: an emulated host is no member of an UltraServer.
+std::string modes_of(const service::PodAttributes& pod) {
+  std::string text;
+  for (unsigned mode = 0; mode < 32; ++mode) {
+    if ((pod.modes >> mode & 1) != 0) text += (text.empty() ? "" : ",") + std::to_string(mode);
+  }
+  return text;
+}
+
+// Of the class: the host's place in its UltraServer.
 struct ClassFile {
   const char* name;
-  const char* text;
+  std::string (*text)(const service::PodAttributes& pod);
 };
 constexpr ClassFile kClassFiles[] = {
-    {"node_id_2", "-1\n"},
-    {"node_id_4", "-1\n"},
-    {"server_id_2", "0000000000000000\n"},
-    {"server_id_4", "0000000000000000\n"},
-    {"ultraserver_mode", "\n"},
+    {"node_id_2", [](const service::PodAttributes& pod) { return std::to_string(pod.node_of_2); }},
+    {"node_id_4", [](const service::PodAttributes& pod) { return std::to_string(pod.node_of_4); }},
+    {"server_id_2",
+     [](const service::PodAttributes& pod) { return base::format("{:016x}", pod.server_of_2); }},
+    {"server_id_4",
+     [](const service::PodAttributes& pod) { return base::format("{:016x}", pod.server_of_4); }},
+    {"ultraserver_mode", modes_of},
 };
 
 // A path, taken apart: the device and what lies below it.
@@ -152,7 +163,8 @@ int open_file(const char* path, fuse_file_info* file) {
     if (!locate(instance, path, place)) return -ENOENT;
     auto text = std::make_unique<std::string>();
     if (place.of_class) {
-      *text = place.of_class->text;
+      const service::PodAttributes pod = instance.pod().attributes();
+      *text = (pod.electing ? "busy" : place.of_class->text(pod)) + "\n";
     } else {
       const Attributes attributes(instance, place.device);
       const Attribute* found = attributes.find(place.path);

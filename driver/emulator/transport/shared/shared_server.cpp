@@ -69,12 +69,14 @@ class Server final : public SharedServer {
  public:
   Server(const Daemon& daemon, int listener, std::unique_ptr<Doorbells> doorbells)
       : io_(daemon.io),
+        files_(room_for_files() / daemon.instances),
         listener_(daemon.io, listener),
         pause_(daemon.io),
         listening_(daemon.io),
         doorbells_(std::move(doorbells)),
         shared_{daemon.instance, workers_, *doorbells_, budget_, packets_, daemon.profile} {
-    daemon.instance.files().allow(std::min(files_ - files_ / 2, kMostMappings / 2));
+    daemon.instance.files().allow(
+        std::min(files_ - files_ / 2, kMostMappings / daemon.instances / 2));
   }
 
   ~Server() override {
@@ -255,6 +257,7 @@ class Server final : public SharedServer {
   }
 
   boost::asio::io_context& io_;
+  const size_t files_;
   stream_descriptor listener_;
   boost::asio::steady_timer pause_;
   boost::asio::steady_timer listening_;  // runs while there are deaf_ ones
@@ -265,8 +268,7 @@ class Server final : public SharedServer {
   std::atomic<unsigned> open_{0};
   const Shared shared_;
   std::unordered_set<ClientPointer> clients_;
-  // Half of the descriptors are for connections, the other one for memory that clients map.
-  const size_t files_ = room_for_files();
+  // Half of the files are for connections, the other one for memory that clients map.
   service::Shares connections_{files_ / 2 / kFilesOfConnection + 1};
   uint64_t refused_ = 0;           // the process that was told last that it has too many
   bool exhausted_ = false;         // no descriptor was left for the last client

@@ -53,6 +53,7 @@ class TwoCores : public testing::Test {
   std::array<ccom_device_member_t, 2> members_ = {};
   ccom_device_collective_t reduce_ = {};
   ccom_device_stream_t stream_ = {};
+  uint32_t messages_ = 0;
 };
 
 TEST_F(TwoCores, FreeingAProgramGivesItsMemoryBack) {
@@ -104,6 +105,30 @@ TEST_F(TwoCores, ThePlanOfACollectiveTellsAllThatDecidesAboutThePrograms) {
   EXPECT_NE(plan(1), usual) << "one is in place, and the other is not";
   reduce_.operation = CCOM_BROADCAST;
   EXPECT_EQ(plan(1), plan(0)) << "where it does not matter";
+}
+
+TEST_F(TwoCores, ThePlanTellsWhatLeadsFromOneNodeOfTheMembersToAnother) {
+  const auto plan = [&] {
+    std::array<char, 512> error = {};
+    const ccom_device_program_t* program = nullptr;
+    EXPECT_EQ(ccom_device_compile(&stream_, &program, error.data(), error.size()), CCOM_SUCCESS)
+        << error.data();
+    const std::string text = program == nullptr ? "" : program->plans[0];
+    if (program != nullptr) messages_ = program->message_count;
+    ccom_device_free(program);
+    return text;
+  };
+  stream_.generation = 3;
+  EXPECT_EQ(plan().find("between"), std::string::npos);
+  members_[0].credit = 1;
+  members_[1].node = 1;
+  members_[1].credit = 2;
+  EXPECT_NE(plan().find(", between nodes by NeuronLink (request "), std::string::npos) << plan();
+  EXPECT_EQ(messages_, 0u) << "the network has nothing to carry";
+  members_[1].instance = 1;
+  EXPECT_NE(plan().find(", between instances over the network (request "), std::string::npos)
+      << plan();
+  EXPECT_GT(messages_, 0u);
 }
 
 // On one chip there are no instances to sum up first, unless ranks are grouped.

@@ -242,6 +242,50 @@ TEST(Compiler, RefusesTwoRanksThatWouldShareCredits) {
   EXPECT_EQ(program.error().status, CCOM_UNSUPPORTED);
 }
 
+TEST(Compiler, AddressesChipsOfOtherNodesByHowManyNodesFurtherTheyAre) {
+  const auto place = [](uint32_t node, uint32_t chip) {
+    return DevicePlace{find_generation(3), chip, 0, 0, 0, node};
+  };
+  const auto to = [](uint64_t id) { return NEURON_V3_PEER(id) | 0x2000; };
+  EXPECT_EQ(routed(place(1, 5), place(1, 5), 0x2000), 0x2000u);
+  EXPECT_EQ(routed(place(1, 5), place(1, 6), 0x2000), to(6));
+  EXPECT_EQ(routed(place(1, 5), place(2, 5), 0x2000), to(64 + 5));
+  EXPECT_EQ(routed(place(1, 5), place(0, 5), 0x2000), to(3 * 64 + 5)) << "round four nodes";
+  EXPECT_EQ(routed(place(0, 5), place(3, 1), 0x2000), to(3 * 64 + 1));
+}
+
+TEST(Compiler, CountsCreditsByTheNumbersThatMembersHave) {
+  const Request request{
+      .operation = CCOM_ALL_REDUCE, .type = CCOM_FP32, .algorithm = CCOM_MESH, .count = 100};
+  const World world{2, false, {plan_of(request, 2)}};
+  DeviceCollective collective = world.collective(world.plans[0], 0);
+  for (DevicePlace& place : collective.places) place.generation = find_generation(3);
+  const auto compile = [&] {
+    const StreamPlace stream{collective.places[0], kDoorbell, kDoorbell, 0x40000, 0xFFFF, kOneAt};
+    return compile_stream(stream, {collective});
+  };
+  // The same chip and core, on another node.
+  collective.places[1] = collective.places[0];
+  collective.places[1].node = 1;
+  EXPECT_FALSE(compile()) << "both have the counter of chip 0, core 0";
+  collective.places[0].credit = 1;
+  collective.places[1].credit = 128;
+  EXPECT_TRUE(compile()) << compile().error().sentence;
+  collective.places[1].credit = 129;
+  const auto too_many = compile();
+  ASSERT_FALSE(too_many);
+  EXPECT_EQ(too_many.error().status, CCOM_UNSUPPORTED);
+  EXPECT_NE(too_many.error().sentence.find("rank 1 is number 129 of the ranks of its UltraServer"),
+            std::string::npos)
+      << too_many.error().sentence;
+  collective.places[1].credit = 2;
+  collective.places[1].node = 4;
+  EXPECT_FALSE(compile());
+  collective.places[1].node = 1;
+  collective.places[1].generation = find_generation(2);
+  EXPECT_FALSE(compile()) << "generation 2 has no UltraServer";
+}
+
 TEST(Compiler, LetsOneRankBeACollectiveAheadOfTheOthers) {
   const Request request{
       .operation = CCOM_ALL_REDUCE, .type = CCOM_FP32, .algorithm = CCOM_MESH, .count = 100};

@@ -49,6 +49,12 @@ TEST(InstanceKey, OfADaemonsDevicesIsItsSocketWhateverTheProcessAndThePath) {
   EXPECT_NE(instance_key(kHere, "unix:" + path), instance_key(with_boot("two"), "unix:" + path));
 }
 
+TEST(InstanceKey, OfAnUltraServerIsItsIdOnWhicheverHost) {
+  EXPECT_EQ(instance_key_of_ultra_server(7), instance_key_of_ultra_server(7));
+  EXPECT_NE(instance_key_of_ultra_server(7), instance_key_of_ultra_server(8));
+  EXPECT_NE(instance_key_of_ultra_server(7), instance_key(kHere, ""));
+}
+
 TEST(InstanceKey, OfThisProcessIsTheSameEachTime) {
   EXPECT_FALSE(facts_of_this_process().boot.empty());
   EXPECT_EQ(facts_of_this_process().process, ::getpid());

@@ -10,6 +10,8 @@
 #include <future>
 #include <thread>
 
+#include "runtime/collectives/instance_key.h"
+#include "runtime/collectives/ultra_server.h"
 #include "tests/unit/runtime/collectives/fake_ccom.h"
 #include "tests/unit/runtime/fake_device.h"
 
@@ -320,6 +322,56 @@ TEST_F(WorldOfProcesses, InstancesAreNumberedByTheirFirstRank) {
   EXPECT_EQ((*world)->members()[0].instance, 0u);
   EXPECT_EQ((*world)->members()[1].instance, 1u);
   EXPECT_TRUE((*world)->spans_instances());
+}
+
+TEST_F(WorldOfProcesses, NodesOfAnUltraServerAreOneInstanceAndTheirRanksAreNumbered) {
+  const auto alone = join();
+  ASSERT_TRUE(alone);
+  EXPECT_EQ((*alone)->members()[0].node, 0u);
+  EXPECT_EQ((*alone)->members()[0].credit, 0u) << "chip and core number it";
+  EXPECT_EQ((*alone)->credit_numbering(), 0u);
+  machine_.state.pod.v1.state = NEURON_POD_E_STATE_ULTRASERVER;
+  machine_.state.pod.v1.pod_sz = 4;
+  machine_.state.pod.v1.node_id = 2;
+  machine_.state.pod.v1.pod_id[0] = 9;
+  change([](MemberPlace& p) {
+    p.core = 0;
+    p.node = 3;
+  });
+  const auto world = join();
+  ASSERT_TRUE(world) << world.error().sentence;
+  EXPECT_TRUE((*world)->check_reachable()) << "each node has a core 0";
+  EXPECT_FALSE((*world)->spans_instances());
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    const MemberPlace& member = (*world)->members()[rank];
+    EXPECT_EQ(member.instance, 0u);
+    EXPECT_EQ(member.node, 2 + rank);
+    EXPECT_EQ(member.credit, 1 + rank);
+    EXPECT_EQ(member.instance_key, instance_key_of_ultra_server(9));
+  }
+  EXPECT_NE((*world)->credit_numbering(), 0u);
+  // A rank of an instance that is no node of it.
+  change([](MemberPlace& p) { p.instance_key += 1; });
+  const auto mixed = join();
+  ASSERT_TRUE(mixed);
+  EXPECT_TRUE((*mixed)->spans_instances());
+  EXPECT_EQ((*mixed)->credit_numbering(), 0u);
+}
+
+TEST_F(WorldOfProcesses, ANodeThatIsOnItsOwnIsAnInstance) {
+  machine_.state.pod.v1.pod_sz = 4;
+  machine_.state.pod.v1.node_id = 1;
+  for (const uint32_t state : {NEURON_POD_E_STATE_SINGLE_NODE, NEURON_POD_E_STATE_FAILED}) {
+    machine_.state.pod.v1.state = state;
+    EXPECT_FALSE(ultra_server_of(0, ""));
+  }
+  machine_.state.pod.v1.state = NEURON_POD_E_STATE_ULTRASERVER;
+  ASSERT_TRUE(ultra_server_of(0, ""));
+  EXPECT_EQ(ultra_server_of(0, "")->node, 1u);
+  machine_.state.pod.v1.node_id = 4;
+  EXPECT_FALSE(ultra_server_of(0, "")) << "no address names it";
+  machine_.state.failing[NEURON_IOCTL_POD_STATUS_V2] = -EBUSY;
+  EXPECT_FALSE(ultra_server_of(0, "")) << "it is electing";
 }
 
 TEST_F(WorldOfProcesses, DevicesOfAProcessAreAnInstanceOfTheirOwn) {

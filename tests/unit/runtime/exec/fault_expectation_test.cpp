@@ -121,6 +121,9 @@ TEST_F(Expectation, OfALinkNamesTheDevicesAtBothEnds) {
   EXPECT_EQ(of(NEURON_FAULT_LINK, info, 0, NEURON_ENGINE_CC), words);
   EXPECT_EQ(without_entry(NEURON_FAULT_LINK, address), words);
   EXPECT_THAT(of(NEURON_FAULT_LINK, {0, 0, 9}), HasSubstr("to the chip with routing id 9,"));
+  EXPECT_THAT(of(NEURON_FAULT_LINK, {0, 0, 64 + 5}),
+              HasSubstr("to the chip with routing id 5 of the node that is 1 further in the "
+                        "UltraServer,"));
   EXPECT_THAT(of(NEURON_FAULT_LINK, {0, 0, 258}), HasSubstr("to its neighbour at link 2,"));
 }
 

@@ -45,12 +45,14 @@ std::vector<FabricNode> chain(unsigned length) {
   return nodes;
 }
 
+unsigned port(unsigned node, unsigned number) { return node * Fabric::kPorts + number; }
+
 TEST(FabricWays, OfATorusGoAlongTheRowFirstAndTheShorterWayRound) {
   const Fabric fabric(torus(), {});
-  EXPECT_THAT(fabric.way(0, 1), ElementsAre(0 * 4 + 3));
-  EXPECT_THAT(fabric.way(0, 3), ElementsAre(0 * 4 + 1));
-  EXPECT_THAT(fabric.way(0, 15), ElementsAre(0 * 4 + 1, 3 * 4 + 0));
-  EXPECT_THAT(fabric.way(5, 10), ElementsAre(5 * 4 + 3, 6 * 4 + 2));
+  EXPECT_THAT(fabric.way(0, 1), ElementsAre(port(0, 3)));
+  EXPECT_THAT(fabric.way(0, 3), ElementsAre(port(0, 1)));
+  EXPECT_THAT(fabric.way(0, 15), ElementsAre(port(0, 1), port(3, 0)));
+  EXPECT_THAT(fabric.way(5, 10), ElementsAre(port(5, 3), port(6, 2)));
   EXPECT_THAT(fabric.way(9, 9), IsEmpty());
   for (unsigned a = 0; a < 16; ++a) {
     for (unsigned b = 0; b < 16; ++b) EXPECT_LE(fabric.way(a, b).size(), 4u);
@@ -94,7 +96,7 @@ TEST(FabricWays, OfASwitchAreOneHopBetweenAnyTwoChips) {
   const Fabric fabric(behind_a_switch(16), {2'000'000, 50'000'000'000}, FabricKind::kSwitch);
   for (unsigned a = 0; a < 16; ++a) {
     for (unsigned b = 0; b < 16; ++b) {
-      const auto expected = a == b ? std::vector<unsigned>{} : std::vector{a * 4, b * 4 + 1};
+      const auto expected = a == b ? std::vector<unsigned>{} : std::vector{port(a, 0), port(b, 1)};
       EXPECT_EQ(fabric.way(a, b), expected);
       EXPECT_EQ(fabric.latency(a, NEURON_V3_PEER(uint64_t{b})), a == b ? 0u : 2'000'000u);
     }
@@ -127,6 +129,67 @@ TEST(FabricTransfer, ThroughASwitchWaitsForThePortsOfBothChipsOnly) {
   // A read asks, and its bytes come by the other chip's port: both ways cost the latency.
   LinkTimes fresh{};
   EXPECT_EQ(fabric.transfer(0, to(1), 100'000, false, 0, fresh), 4'000'000u);
+}
+
+constexpr LinkTiming kLink{1'000'000, 50'000'000'000}, kBetween{3'000'000, 25'000'000'000};
+constexpr unsigned kUp = 4, kDown = 5;
+
+// An address on the chip of that routing id, so many instances further.
+uint64_t further(unsigned instances, uint64_t id) {
+  return NEURON_V3_PEER(id + instances * NEURON_V3_PEER_INSTANCE);
+}
+
+TEST(FabricOfInstances, LinksEqualPlacesInARingBehindTheWayWithinTheInstance) {
+  const Fabric fabric(torus(), kLink, FabricKind::kLinks, {4, kBetween});
+  EXPECT_EQ(fabric.nodes(), 64u);
+  EXPECT_THAT(fabric.way(5, 16 + 5), ElementsAre(port(5, kUp)));
+  EXPECT_THAT(fabric.way(5, 48 + 5), ElementsAre(port(5, kDown)));
+  EXPECT_THAT(fabric.way(5, 32 + 5), ElementsAre(port(5, kUp), port(16 + 5, kUp)));
+  EXPECT_THAT(fabric.way(48 + 5, 5), ElementsAre(port(48 + 5, kUp)));
+  EXPECT_THAT(fabric.way(16, 1), ElementsAre(port(16, 3), port(16 + 1, kDown)));
+  EXPECT_THAT(fabric.way(16 + 2, 16 + 3), ElementsAre(port(16 + 2, 3))) << "within an instance";
+  EXPECT_EQ(fabric.latency(16, further(3, 1)), 4'000'000u) << "one link of each kind";
+  EXPECT_EQ(fabric.latency(16, further(0, 1)), 1'000'000u);
+}
+
+TEST(FabricOfInstances, CountsThemFromThatOfTheSender) {
+  const Fabric fabric(torus(), kLink, FabricKind::kLinks, {2, kBetween});
+  EXPECT_EQ(fabric.latency(0, further(1, 0)), 3'000'000u);
+  EXPECT_EQ(fabric.latency(16, further(3, 0)), 3'000'000u) << "0 is 3 further than 1, round 4";
+  for (const unsigned absent : {2u, 3u}) {
+    const Fabric::Refusal why = fabric.refusal(0, further(absent, 5));
+    EXPECT_EQ(why.code, NEURON_FAULT_LINK);
+    EXPECT_EQ(why.id, absent * 64 + 5);
+  }
+  EXPECT_EQ(fabric.refusal(16, further(1, 5)).code, NEURON_FAULT_LINK);
+}
+
+TEST(FabricOfInstances, SendsBytesAtTheRateOfTheSlowestLinkOfTheWay) {
+  const Fabric fabric(torus(), kLink, FabricKind::kLinks, {4, kBetween});
+  LinkTimes times{};
+  // 100,000 bytes take 2 us within an instance and 4 between two.
+  EXPECT_EQ(fabric.transfer(16, further(0, 1), 100'000, true, 0, times), 2'000'000u);
+  EXPECT_EQ(fabric.transfer(0, further(1, 0), 100'000, true, 0, times), 4'000'000u);
+  EXPECT_EQ(fabric.transfer(0, further(1, 0), 100'000, true, 0, times), 8'000'000u)
+      << "behind the first";
+  EXPECT_EQ(fabric.transfer(0, further(3, 0), 100'000, true, 0, times), 4'000'000u)
+      << "the other way round the ring is free";
+  // The bytes of a read come within the other instance first, then to this one.
+  LinkTimes fresh{};
+  EXPECT_EQ(fabric.transfer(0, further(1, 1), 100'000, false, 0, fresh), 12'000'000u);
+}
+
+TEST(FabricOfInstances, JoinsThemByTheSwitchToo) {
+  Fabric fabric(behind_a_switch(16), kLink, FabricKind::kSwitch, {4, kBetween});
+  EXPECT_THAT(fabric.way(0, 63), ElementsAre(port(0, 0), port(63, 1)));
+  EXPECT_EQ(fabric.latency(0, further(3, 15)), 3'000'000u);
+  EXPECT_EQ(fabric.latency(0, further(0, 15)), 1'000'000u);
+  LinkTimes times{};
+  EXPECT_EQ(fabric.transfer(0, further(3, 15), 100'000, true, 0, times), 4'000'000u);
+  EXPECT_EQ(fabric.transfer(0, further(0, 1), 100'000, true, 0, times), 6'000'000u)
+      << "one port for both";
+  fabric.set_link(0, 63, false);
+  EXPECT_EQ(fabric.latency(0, further(3, 15)), 0u);
 }
 
 class Chips : public ::testing::TestWithParam<uint16_t> {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "driver/base/process_status.h"
+#include "driver/emulator/neuroncore/chip_factory.h"
 #include "driver/emulator/service/error.h"
 #include "hw/notification.h"
 #include "tests/support/child.h"
@@ -52,6 +53,25 @@ TEST_F(CoreCalls, ASecondOpenerOfAMarkedCoreLearnsWhoHoldsIt) {
   ASSERT_EQ(second->ioctl(NEURON_IOCTL_CRWL_NC_RANGE_UNMARK, &all), 0);
   EXPECT_EQ(mark(second, 1, 0, 0, &map), -EBUSY);
   EXPECT_EQ(mark(second, 1, 1, 1, &map), 0);
+}
+
+// Device 0 of trn2.48xlarge has physical core 4 behind logical core 0, and that of logical core 4
+// is 2.
+TEST_F(CoreCalls, TheEndOfAProcessResetsThePhysicalCoreBehindItsMarkAndNoOther) {
+  start("trn2.48xlarge", 0, core::create_chip);
+  Session* other = open(0, O_RDWR, 200);
+  neuron_ioctl_crwl_nc_map_ext map;
+  ASSERT_EQ(mark(session_, 1, 4, 4, &map), 0);
+  ASSERT_EQ(mark(other, 1, 0, 0, &map), 0);
+  const auto resets = [&](uint32_t core) {
+    const std::lock_guard lock(device().mutex);
+    return device().core_state[core].resets;
+  };
+  const uint64_t before[] = {resets(2), resets(4)};
+  session_->abandon();
+  ASSERT_EQ(instance_->close(session_), 0);
+  EXPECT_EQ(resets(2), before[0] + 1);
+  EXPECT_EQ(resets(4), before[1]) << "it is the core of process 200";
 }
 
 // A kernel has closed what a process had open before anybody learns of its end.

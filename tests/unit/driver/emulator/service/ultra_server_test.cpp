@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/service/ultra_server.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+#include "driver/emulator/neuroncore/chip_factory.h"
+#include "driver/emulator/service/attributes.h"
+#include "driver/emulator/service/error.h"
+#include "driver/emulator/service/session.h"
+#include "hw/fault.h"
+
+namespace neuron::service {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr chip::Access kEngine{chip::Origin::kEngine, 0, 0, 1000};
+
+std::unique_ptr<UltraServer> made(const char* profile, int& error,
+                                  const MemoryLimits& limits = {}) {
+  return UltraServer::create(profile, limits, core::create_chip, error);
+}
+
+std::unique_ptr<UltraServer> made(const char* profile) {
+  int error = 0;
+  auto server = made(profile, error);
+  EXPECT_NE(server, nullptr) << last_error();
+  return server;
+}
+
+chip::Bus& open(UltraServer& server, unsigned node, unsigned device) {
+  Session* session = nullptr;
+  EXPECT_EQ(server.node(node).open(device, O_RDWR, 4711, &session), 0) << last_error();
+  return server.node(node).device_if_probed(device)->chip().bus();
+}
+
+uint64_t peer(unsigned instances_further, uint64_t routing_id) {
+  return NEURON_V3_PEER(routing_id + instances_further * NEURON_V3_PEER_INSTANCE);
+}
+
+TEST(UltraServer, HasNodesWhoseChipsReachMemoryOfEachOther) {
+  for (const char* profile : {"trn2-ultraserver", "trn3-ultraserver-gen1"}) {
+    SCOPED_TRACE(profile);
+    const auto server = made(profile);
+    ASSERT_EQ(server->nodes(), 4u);
+    const uint32_t id = server->node(0).profile().places[5].routing_id;
+    const chip::Bus& first = open(*server, 0, 5);
+    const chip::Bus& last = open(*server, 3, 5);
+    constexpr uint64_t kPlace = 0x4000'0000;
+    ASSERT_TRUE(first.write32(peer(3, id) + kPlace, 0x12345678, kEngine));
+    uint32_t value = 0;
+    ASSERT_TRUE(last.read32(kPlace, value, kEngine));
+    EXPECT_EQ(value, 0x12345678u);
+    ASSERT_TRUE(last.write32(peer(1, id) + kPlace, 77, kEngine)) << "node 0 is next to node 3";
+    ASSERT_TRUE(first.read32(kPlace, value, kEngine));
+    EXPECT_EQ(value, 77u);
+    // A chip that nobody has opened has no power, as within an instance.
+    uint32_t why = 0;
+    EXPECT_FALSE(first.write32(peer(1, id) + kPlace, 1, kEngine));
+    EXPECT_EQ(first.refusal(peer(1, id) + kPlace, why), NEURON_FAULT_LINK);
+    EXPECT_EQ(why, 64 + id);
+  }
+}
+
+TEST(UltraServer, HasElectedWhenItIsThere) {
+  const auto server = made("trn2-ultraserver");
+  std::set<std::string> serials;
+  std::set<uint64_t> ids;
+  for (unsigned node = 0; node < server->nodes(); ++node) {
+    Instance& instance = server->node(node);
+    EXPECT_EQ(instance.node(), node);
+    neuron_ioctl_pod_status_v2 status = {};
+    ASSERT_EQ(instance.pod().status(status), 0);
+    EXPECT_EQ(status.v1.state, static_cast<__u32>(NEURON_POD_E_STATE_ULTRASERVER));
+    EXPECT_EQ(status.v1.node_id, static_cast<int>(node));
+    EXPECT_EQ(status.v1.pod_sz, 4u);
+    EXPECT_EQ(status.v1.pod_type, NEURON_POD_TYPE_P2P);
+    uint64_t id = 0;
+    std::memcpy(&id, status.v1.pod_id, sizeof(id));
+    ids.insert(id);
+    for (unsigned device = 0; device < instance.device_count(); ++device) {
+      std::string text;
+      ASSERT_EQ(Attributes(instance, device).read("info/serial_number", text), 0);
+      serials.insert(text);
+      ASSERT_EQ(Attributes(instance, device).read("emulator/joined_nodes", text), 0);
+      EXPECT_EQ(text, "4\n");
+    }
+  }
+  EXPECT_EQ(ids.size(), 1u);
+  EXPECT_EQ(serials.size(), 64u);
+}
+
+TEST(UltraServer, TellsThePlaceOfEachNodeInTwosAndFours) {
+  const auto server = made("trn2-ultraserver");
+  const PodAttributes first = server->node(2).pod().attributes();
+  const PodAttributes second = server->node(3).pod().attributes();
+  EXPECT_EQ(first.node_of_4, 2);
+  EXPECT_EQ(second.node_of_4, 3);
+  EXPECT_EQ(first.node_of_2, 0);
+  EXPECT_EQ(second.node_of_2, 1);
+  EXPECT_EQ(first.server_of_2, second.server_of_2);
+  EXPECT_EQ(first.server_of_4, server->node(0).pod().attributes().server_of_4);
+  EXPECT_NE(first.server_of_2, first.server_of_4);
+  EXPECT_EQ(first.modes, 1u << NEURON_ULTRASERVER_MODE_X4 | 1u << NEURON_ULTRASERVER_MODE_X2V |
+                             1u << NEURON_ULTRASERVER_MODE_X1);
+}
+
+TEST(UltraServer, HasOneLimitOfMemoryForAllNodes) {
+  int error = 0;
+  const auto server = made("trn2-ultraserver", error, {.all = 64 << 20});
+  ASSERT_NE(server, nullptr) << last_error();
+  EXPECT_EQ(&server->node(0).budget(), &server->node(3).budget());
+}
+
+TEST(UltraServer, IsRefusedWhereTheProfileHasNoneOrOneThatIsTooLarge) {
+  int error = 0;
+  EXPECT_EQ(made("trn2.48xlarge", error), nullptr);
+  EXPECT_EQ(error, -EINVAL);
+  EXPECT_THAT(last_error(), HasSubstr("trn2.48xlarge is no node of an UltraServer"));
+  EXPECT_EQ(made("trn3-ultraserver-gen2", error), nullptr);
+  EXPECT_THAT(
+      last_error(),
+      HasSubstr("has 36 nodes of 4 chips; one daemon serves at most 4 nodes, and 64 chips"));
+  EXPECT_EQ(made("p5.48xlarge", error), nullptr);
+  EXPECT_EQ(error, -ENOENT);
+}
+
+}  // namespace
+}  // namespace neuron::service
