@@ -112,6 +112,14 @@ class DeviceModel {
               name.c_str());
     return bytes;
   }
+  // Of every output, by name.
+  std::vector<Bytes> outputs() {
+    std::vector<Bytes> all;
+    for (const auto& [name, tensor] : tensors_) {
+      if (tensor.output) all.push_back(read(name));
+    }
+    return all;
+  }
   nrt_open_execution_report_t report() {
     nrt_open_execution_report_t report{};
     report.size = sizeof report;
