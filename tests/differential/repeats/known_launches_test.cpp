@@ -6,6 +6,8 @@
 
 #include <array>
 #include <memory>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,6 +32,19 @@ kernels::Neff neff_named(const std::string& name) {
   return kernels::build(name, std::string(NEURON_SOURCE_DIR) + "/tools/compiler/kernels/digits");
 }
 
+Launched launch(DeviceModel& model, const std::string& name) {
+  Launched one;
+  one.model = name;
+  if (!model.execute()) return one;
+  const nrt_open_execution_report_t report = model.report();
+  one.outputs = model.outputs();
+  one.device_ps = report.device_ps;
+  for (size_t e = 0; e < one.engines.size(); ++e) {
+    one.engines[e] = {report.engines[e].busy_ps, report.engines[e].instructions};
+  }
+  return one;
+}
+
 // The models take turns, each several times in a row.
 std::vector<Launched> launches_of(const std::vector<std::string>& names, bool known, bool strict) {
   const test::Setting setting("NEURON_EMULATOR_KNOWN_LAUNCHES", known ? "1" : "0");
@@ -43,18 +58,30 @@ std::vector<Launched> launches_of(const std::vector<std::string>& names, bool kn
   for (unsigned round = 0; round < (names.size() == 1 ? 1 : 3); ++round) {
     for (size_t m = 0; m < models.size(); ++m) {
       for (unsigned run = 0; run < kLaunches; ++run) {
-        if (!models[m]->execute()) return all;
-        const nrt_open_execution_report_t report = models[m]->report();
-        Launched& one = all.emplace_back();
-        one.model = names[m];
-        one.outputs = models[m]->outputs();
-        one.device_ps = report.device_ps;
-        for (size_t e = 0; e < one.engines.size(); ++e) {
-          one.engines[e] = {report.engines[e].busy_ps, report.engines[e].instructions};
-        }
+        all.push_back(launch(*models[m], names[m]));
       }
     }
   }
+  return all;
+}
+
+// On both cores of a chip, each in a thread of its own.
+std::array<std::vector<Launched>, 2> launches_of_two_cores(const std::string& name, bool known) {
+  const test::Setting setting("NEURON_EMULATOR_KNOWN_LAUNCHES", known ? "1" : "0");
+  std::array<std::vector<Launched>, 2> all;
+  const Chip chip(2, true);
+  std::array<std::unique_ptr<DeviceModel>, 2> models;
+  for (int core = 0; core < 2; ++core) {
+    models[core] = std::make_unique<DeviceModel>(neff_named(name), chip.ready(), core);
+    if (!models[core]->usable()) return all;
+  }
+  std::vector<std::thread> threads;
+  for (size_t core = 0; core < 2; ++core) {
+    threads.emplace_back([&, core] {
+      for (unsigned run = 0; run < 50; ++run) all[core].push_back(launch(*models[core], name));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
   return all;
 }
 
@@ -80,6 +107,18 @@ TEST(KnownLaunches, OfEachKernelGiveWhatEventsGive) {
 
 TEST(KnownLaunches, OfModelsThatTakeTurnsGiveWhatEventsGive) {
   expect_same({"empty", "tensor_add", "digits"});
+}
+
+TEST(KnownLaunches, OfTwoCoresInThreadsOfTheirOwnGiveWhatEventsGive) {
+  for (const char* name : {"empty", "tensor_add"}) {
+    SCOPED_TRACE(name);
+    const auto slow = launches_of_two_cores(name, false);
+    const auto quick = launches_of_two_cores(name, true);
+    for (size_t core = 0; core < 2; ++core) {
+      EXPECT_EQ(slow[core].size(), 50U);
+      EXPECT_TRUE(slow[core] == quick[core]) << "core " << core;
+    }
+  }
 }
 
 }  // namespace
