@@ -163,6 +163,10 @@ constexpr EnvironmentVariable kTable[] = {
     {"NEURON_EMULATOR_STRICT", "0, 1 (1)",
      "trap reads of memory that nothing wrote, races, and inputs outside a function's range",
      kEmulator},
+    {"NEURON_EMULATOR_KNOWN_LAUNCHES", "0, 1 (1)",
+     "execute what a launch begins with as one step, if the core has done the same before; for "
+     "tests",
+     kEmulator},
     {"NEURON_EMULATOR_CUSTOM_OPERATORS", "0, 1 (0)",
      "run custom C++ operators, which are code for the host that a NEFF carries, each call in a "
      "process without rights",

@@ -52,13 +52,13 @@ inline bool runtime_ready() {
 class DeviceModel {
  public:
   explicit DeviceModel(const runtime::Result<Bytes>& neff) : DeviceModel(neff, runtime_ready()) {}
-  // On a device that the caller has opened, if `ready`.
-  DeviceModel(const runtime::Result<Bytes>& neff, bool ready) {
+  // On a core of a device that the caller has opened, if `ready`.
+  DeviceModel(const runtime::Result<Bytes>& neff, bool ready, int core = 0) {
     if (!neff) {
       ADD_FAILURE() << neff.error().sentence;
       return;
     }
-    if (!ready || !succeeded(nrt_load(neff->data(), neff->size(), 0, 1, &model_), "nrt_load")) {
+    if (!ready || !succeeded(nrt_load(neff->data(), neff->size(), core, 1, &model_), "nrt_load")) {
       return;
     }
     nrt_tensor_info_array_t* info = nullptr;
@@ -69,7 +69,7 @@ class DeviceModel {
       const nrt_tensor_info_t& entry = info->tensor_array[i];
       nrt_tensor_t* tensor = nullptr;
       succeeded(
-          nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, entry.size, entry.name, &tensor),
+          nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, core, entry.size, entry.name, &tensor),
           entry.name);
       const bool output = entry.usage != NRT_TENSOR_USAGE_INPUT;
       tensors_[entry.name] = {tensor, entry.size, output};
@@ -111,6 +111,14 @@ class DeviceModel {
     succeeded(nrt_tensor_read(tensors_.at(name).handle, bytes.data(), 0, bytes.size()),
               name.c_str());
     return bytes;
+  }
+  // Of every output, by name.
+  std::vector<Bytes> outputs() {
+    std::vector<Bytes> all;
+    for (const auto& [name, tensor] : tensors_) {
+      if (tensor.output) all.push_back(read(name));
+    }
+    return all;
   }
   nrt_open_execution_report_t report() {
     nrt_open_execution_report_t report{};

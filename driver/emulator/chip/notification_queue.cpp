@@ -54,7 +54,9 @@ inline void put(std::byte* to, const neuron_notification& entry, uint32_t phase)
 }  // namespace
 
 void NotificationBlock::update_enabled(Queue& queue) {
-  queue.enabled.store(queue.base() != 0 && usable_size(queue.size), std::memory_order_relaxed);
+  const bool enabled = queue.base() != 0 && usable_size(queue.size);
+  if (queue.enabled.exchange(enabled, std::memory_order_relaxed) == enabled) return;
+  times_turned_.fetch_add(1, std::memory_order_relaxed);
 }
 
 std::byte* NotificationBlock::place_of(const Queue& queue, size_t entries) const {

@@ -75,6 +75,8 @@ class NotificationBlock : public RegisterTarget {
     return errors_[fault & 127].load(std::memory_order_relaxed);
   }
   uint64_t errors() const { return error_total_.load(std::memory_order_relaxed); }
+  // How often one of the rings was turned on or off.
+  uint32_t times_turned() const { return times_turned_.load(std::memory_order_relaxed); }
   // True once an error did not fit the error ring (NQ_OVERFLOW); cleared by reset.
   bool overflowed() const { return overflowed_.load(std::memory_order_relaxed); }
   // Turns all rings off.
@@ -129,6 +131,7 @@ class NotificationBlock : public RegisterTarget {
   const Bus& bus_;
   ShortLock lock_;  // queues_, but for `enabled`
   std::array<Queue, NEURON_NQ_COUNT> queues_;
+  std::atomic<uint32_t> times_turned_ = 0;
   std::array<std::atomic<uint64_t>, 128> errors_ = {};
   std::atomic<uint64_t> error_total_ = 0;
   std::atomic<bool> overflowed_ = false;

@@ -145,7 +145,7 @@ Fault ControlFlow::execute_flow(Issue& issue) {
     case NEURON_OP_RET:
       if (s.call_depth == 0) return make_fault(NEURON_FAULT_LOOP_DEPTH);
       s.loop_depth = s.loop_base;  // drops loops that the function has not finished
-      s.loop_base = s.calls[--s.call_depth].loop_base;
+      s.loop_base = static_cast<uint8_t>(s.calls[--s.call_depth].loop_base);
       issue.next_pc = s.calls[s.call_depth].pc;
       return {};
     case NEURON_OP_SEM:

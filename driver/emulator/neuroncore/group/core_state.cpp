@@ -51,6 +51,10 @@ CoreState::CoreState(const chip::CoreConnections& connections, std::shared_ptr<S
   }
 }
 
+void CoreState::watch_record(unsigned slot, const chip::Notification& entry) {
+  watched->push_back({slot, chip::NotificationBlock::encode(entry)});
+}
+
 void CoreState::post_all_records() {
   has_records_ = false;
   for (unsigned block = 0; block <= cc_count; ++block) {

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "driver/emulator/chip/bus.h"
 #include "driver/emulator/chip/chip_faults.h"
@@ -76,6 +77,10 @@ struct CoreState {
   } generation;
   // The queue whose packets a DMA engine executes now: engine << 8 | queue.
   uint32_t served_queue = 0;
+  // Who watches a launch (launch_watcher.h) gets all that is recorded, and how much of it was there
+  // when the execution was reported; null: nobody watches.
+  std::vector<RecordedEntry>* watched = nullptr;
+  size_t watched_before_report = 0;
   CoreSettings settings;
   uint32_t fill = CoreMemory::kDefaultFill;  // survives a reset, or it could never take effect
   uint32_t faults = 0;                       // bit n: sequencer n has faulted; and kQueueFault
@@ -98,6 +103,13 @@ struct CoreState {
   void record(unsigned block, unsigned slot, const chip::Notification& entry) {
     neuron_notification& place = place_of_record(block, slot);
     place = chip::NotificationBlock::encode(entry);
+    if (watched != nullptr) [[unlikely]] {
+      watch_record(slot, entry);
+    }
+  }
+  // The same for an entry of the core that was recorded before.
+  void record_again(const RecordedEntry& recorded) {
+    place_of_record(0, recorded.slot) = recorded.entry;
   }
   void record_trace(const Sequencer& s, const chip::Notification& entry) {
     record(s.is_cc() ? s.place.actor - kEngines + 1 : 0, s.place.trace_slot, entry);
@@ -137,6 +149,7 @@ struct CoreState {
     has_records_ = true;
     return records[block].add(notifications_of(block), slot);
   }
+  [[gnu::noinline]] void watch_record(unsigned slot, const chip::Notification& entry);
   void post_all_records();
   bool has_records_ = false;  // the holder's
 };

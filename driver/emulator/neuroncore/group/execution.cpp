@@ -10,18 +10,26 @@
 
 namespace neuron::core {
 
-void Execution::begin(Sequencer& s) {
+Execution::Asked Execution::asked(const Sequencer& s) const {
+  Asked asked;
+  const uint64_t address = s.launch_address();
+  const std::byte* memory =
+      address == 0 ? nullptr : state_.bus.direct(address, sizeof(asked.record));
+  if (memory == nullptr) return asked;
+  asked.has_record = true;
+  std::memcpy(&asked.record, memory, sizeof(asked.record));
+  return asked;
+}
+
+void Execution::begin(const Asked& asked) {
   in_progress_ = true;
   time_limit_ = 0;
   work_record_ = 0;
   dma_bytes_ = link_bytes_ = 0;
   for (UnitContext& unit : state_.units) unit.multiply_accumulates = 0;
-  const uint64_t address = s.launch_address();
-  neuron_launch_record record{};
-  const std::byte* memory = address == 0 ? nullptr : state_.bus.direct(address, sizeof(record));
-  if (memory != nullptr) std::memcpy(&record, memory, sizeof(record));
+  const neuron_launch_record& record = asked.record;
   if (state_.strict) state_.strict->begin_execution(record.pair);
-  if (memory == nullptr) return;
+  if (!asked.has_record) return;
   time_limit_ = record.time_limit;
   work_record_ = record.work_record;
   for (Sequencer& engine : state_.sequencers) engine.exec_id = record.exec_id;
@@ -43,17 +51,26 @@ bool Execution::complete(Sequencer& s, uint32_t status, uint32_t pc, uint32_t de
                   static_cast<uint32_t>(engine.retired - engine.launch_retired)};
     state_.record_trace(engine, entry);
   }
+  return report(s, nullptr, status, pc, debug, now);
+}
+
+bool Execution::report(const Sequencer& s, const RecordPlace* place, uint32_t status, uint32_t pc,
+                       uint32_t debug, ModelTime now) {
   in_progress_ = false;
   time_limit_ = 0;
   add_work(now);
-  return write_record(s, status, pc, debug, 0, now, true);
+  state_.post_records();  // whoever sees the record below finds them
+  if (state_.watched != nullptr) state_.watched_before_report = state_.watched->size();
+  return write_record(s, place != nullptr ? *place : record_place(s, true), status, pc, debug, 0,
+                      now);
 }
 
 void Execution::fail(const Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug,
                      uint64_t info, ModelTime now) {
   const bool was_executing = in_progress_;
   in_progress_ = false;
-  write_record(s, status, pc, debug, info, now, was_executing);
+  state_.post_records();
+  write_record(s, record_place(s, was_executing), status, pc, debug, info, now);
 }
 
 void Execution::disown() {
@@ -95,17 +112,20 @@ void Execution::add_work(ModelTime now) {
                     .core = static_cast<uint8_t>(state_.core)});
 }
 
-bool Execution::write_record(const Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug,
-                             uint64_t info, ModelTime now, bool executing) {
-  state_.post_records();  // whoever sees the record below finds them
+Execution::RecordPlace Execution::record_place(const Sequencer& s, bool executing) const {
   // An engine without a record of its own reports through the one that launches are reported in.
   uint64_t address = s.done_address();
   if (address == 0 && executing) address = state_.sequencers[NEURON_ENGINE_SP].done_address();
+  const bool has_memory = address != 0 && address % sizeof(neuron_completion_record) == 0;
+  return {address,
+          has_memory ? state_.bus.direct(address, sizeof(neuron_completion_record)) : nullptr};
+}
+
+bool Execution::write_record(const Sequencer& s, const RecordPlace& place, uint32_t status,
+                             uint32_t pc, uint32_t debug, uint64_t info, ModelTime now) const {
+  const uint64_t address = place.address;
   if (address == 0) return true;
-  std::byte* memory = address % sizeof(neuron_completion_record) == 0
-                          ? state_.bus.direct(address, sizeof(neuron_completion_record))
-                          : nullptr;
-  if (memory == nullptr) {
+  if (place.is_missing()) {
     s.place.notifications->post_error(
         NEURON_FAULT_BUS, state_.access_of(s, now),
         {static_cast<uint32_t>(address), static_cast<uint32_t>(address >> 32),
@@ -113,7 +133,7 @@ bool Execution::write_record(const Sequencer& s, uint32_t status, uint32_t pc, u
         pc, debug, NEURON_OP_COMPLETE);
     return false;
   }
-  auto* record = reinterpret_cast<neuron_completion_record*>(memory);
+  auto* record = reinterpret_cast<neuron_completion_record*>(place.memory);
   record->status = status;
   record->start = 0;
   record->end = now;

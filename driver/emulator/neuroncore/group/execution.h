@@ -19,10 +19,27 @@ class Execution {
   explicit Execution(CoreState& state) : state_(state) {}
 
   bool in_progress() const { return in_progress_; }
-  // Called by the sequencer that consumed the launch.
-  void begin(Sequencer& s);
+  // What the host asks for: the launch record of the sequencer. Without a record in memory, zeros.
+  struct Asked {
+    bool has_record = false;
+    neuron_launch_record record{};
+  };
+  Asked asked(const Sequencer& s) const;
+  // Called by the sequencer that consumed the launch, with what it is asked for.
+  void begin(const Asked& asked);
   // Called by the `complete` instruction at `pc`. False: the record could not be written.
   bool complete(Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug, ModelTime now);
+  // Where the record of a sequencer goes.
+  struct RecordPlace {
+    uint64_t address = 0;  // 0: nowhere
+    std::byte* memory = nullptr;
+    bool is_missing() const { return address != 0 && memory == nullptr; }
+  };
+  RecordPlace record_place(const Sequencer& s, bool executing) const;
+  // The rest of complete(), for somebody who has recorded the entries in rings. `place` is looked
+  // up if it is null.
+  bool report(const Sequencer& s, const RecordPlace* place, uint32_t status, uint32_t pc,
+              uint32_t debug, ModelTime now);
   // Reports a fault of a sequencer to the host and ends the execution, if there is one.
   void fail(const Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug, uint64_t info,
             ModelTime now);
@@ -43,8 +60,8 @@ class Execution {
 
  private:
   void add_work(ModelTime now);
-  bool write_record(const Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug, uint64_t info,
-                    ModelTime now, bool executing);
+  bool write_record(const Sequencer& s, const RecordPlace& place, uint32_t status, uint32_t pc,
+                    uint32_t debug, uint64_t info, ModelTime now) const;
 
   CoreState& state_;
   bool in_progress_ = false;

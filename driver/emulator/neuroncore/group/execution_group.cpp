@@ -36,7 +36,8 @@ ExecutionGroup::ExecutionGroup(const chip::CoreConnections& connections,
       issue_(state_, {faults_, strict_, waits_, updates_, dma_, dma_issue_, control_flow_,
                       datapath_, meeting_, operators_}),
       control_(state_, {execution_, faults_, waits_, dma_, dma_issue_, datapath_, launches_}),
-      registers_(state_, waits_, control_) {}
+      registers_(state_, waits_, control_),
+      known_(state_, execution_, waits_, dma_) {}
 
 chip::RunResult ExecutionGroup::run_events(std::chrono::steady_clock::time_point deadline) {
   const base::Abandonment program(state_.halted);
@@ -59,6 +60,7 @@ chip::RunResult ExecutionGroup::run_until_halt(std::chrono::steady_clock::time_p
     }
     const auto [actor, time] = scheduler.next();
     if (time == kNever) {
+      known_.quiescent();
       if (launches_.release_held()) continue;
       scheduler.set_quiescent(execution_.in_progress() && !control_.halted_by_debugger() &&
                               !waits_.await_peers());
@@ -68,6 +70,7 @@ chip::RunResult ExecutionGroup::run_until_halt(std::chrono::steady_clock::time_p
       state_.post_records();  // for who watches a program that goes on
       if (std::chrono::steady_clock::now() >= deadline) return chip::RunResult::kDeadline;
     }
+    if (launches_.take_begun() && known_.repeat()) continue;
     scheduler.advance(actor, time);
     if (execution_.exceeds_limit(time)) [[unlikely]] {
       Sequencer& s = state_.sequencers[actor < kSequencers ? actor : unsigned{NEURON_ENGINE_SP}];
@@ -76,6 +79,7 @@ chip::RunResult ExecutionGroup::run_until_halt(std::chrono::steady_clock::time_p
       execution_.drop_limit();
       continue;
     }
+    known_.event(actor, time);
     if (actor < kSequencers) {
       issue_.step(state_.sequencers[actor], time);
     } else {
@@ -195,6 +199,7 @@ void ExecutionGroup::write_words(uint64_t offset, std::span<const std::byte> in,
 
 void ExecutionGroup::apply(const Mail& mail, bool foreign) {
   if (mail.kind >= MailKind::kMemoryRead) {
+    known_.disturb();
     if (strict_.is_on()) strict_.mail(mail, execution_.in_progress());
     return;
   }
@@ -210,6 +215,7 @@ void ExecutionGroup::apply(const Mail& mail, bool foreign) {
   const bool remote =
       foreign && access.time != 0 && (access.origin != chip::Origin::kHost || block > 0);
   if (foreign) {
+    if (!launches_.holds(block, at, mail.value)) known_.disturb();
     launches_.begin_external();
     if (!remote) access.time = state_.now();
   }
@@ -231,13 +237,17 @@ void ExecutionGroup::apply(const Mail& mail, bool foreign) {
 }
 
 void ExecutionGroup::reset() {
-  if (gate_.inside()) return control_.reset_core(false);
+  if (gate_.inside()) {
+    known_.reset();
+    return control_.reset_core(false);
+  }
   // What the core does at this moment is lost in any case.
   halt();
   // Also for somebody who goes away meanwhile: a core that stays halted is nobody's.
   if (!gate_.enter(HostGate::Visit::kInAnyCase)) return;
   gate_.drain_mail();
   control_.reset_core(false);
+  known_.reset();
   state_.halted.store(false, std::memory_order_relaxed);
   gate_.leave();
   gate_.wake_sleepers();

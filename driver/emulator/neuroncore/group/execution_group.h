@@ -18,6 +18,7 @@
 
 #include "driver/emulator/neuroncore/group/core_registers.h"
 #include "driver/emulator/neuroncore/group/instruction_issue.h"
+#include "driver/emulator/neuroncore/group/known_launches.h"
 
 namespace neuron::core {
 
@@ -79,6 +80,7 @@ class ExecutionGroup final : private GuardedCore {
   InstructionIssue issue_;
   CoreControl control_;
   CoreRegisters registers_;
+  KnownLaunches known_;
 };
 
 }  // namespace neuron::core

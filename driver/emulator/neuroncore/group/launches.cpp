@@ -24,6 +24,10 @@ void Launches::write_semaphore(unsigned block, uint64_t at, uint32_t value,
   if (held_ != 0) state_.scheduler.set_runnable();
 }
 
+bool Launches::holds(int block, uint64_t at, uint32_t value) const {
+  return block == 0 && at == kLaunchIncrement && value != 0 && is_busy();
+}
+
 void Launches::hold(uint32_t launches) {
   held_ += std::min(launches, NEURON_SEMAPHORE_MAX - held_);
 }
@@ -45,6 +49,7 @@ void Launches::begin_external() {
 }
 
 void Launches::begin() {
+  begun_ = true;
   if (state_.strict) state_.strict->clocks().raise_floor();
   for (Sequencer& s : state_.sequencers) {
     s.busy = s.waited = s.traced_wait = 0;

@@ -10,6 +10,7 @@
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_LAUNCHES_H
 
 #include <cstdint>
+#include <utility>
 
 #include "driver/emulator/neuroncore/group/dma_actors.h"
 #include "driver/emulator/neuroncore/group/semaphore_updates.h"
@@ -26,6 +27,8 @@ class Launches {
   // SemaphoreUpdates::write.
   void write_semaphore(unsigned block, uint64_t at, uint32_t value, const chip::Access& access,
                        UpdateSource source);
+  // Whether such a write from outside is a launch that waits: nothing else comes of it now.
+  bool holds(int block, uint64_t at, uint32_t value) const;
   // Called before an access from outside is applied: an access that finds the group quiescent
   // starts a new count of time.
   void begin_external();
@@ -33,7 +36,12 @@ class Launches {
   bool release_held();
   // Starts all times again from 0. Nothing may be in flight.
   void restart_time();
-  void reset() { held_ = 0; }
+  // True once for each launch: it has begun, and none of its events has happened.
+  bool take_begun() { return std::exchange(begun_, false); }
+  void reset() {
+    held_ = 0;
+    begun_ = false;
+  }
 
  private:
   bool is_busy() const { return execution_.in_progress() || state_.scheduler.is_runnable(); }
@@ -46,6 +54,7 @@ class Launches {
   SemaphoreUpdates& updates_;
   DmaActors& dma_;
   uint32_t held_ = 0;
+  bool begun_ = false;
 };
 
 }  // namespace neuron::core

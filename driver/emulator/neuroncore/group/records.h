@@ -20,6 +20,12 @@
 
 namespace neuron::core {
 
+// An entry as it was recorded, for a ring of the core.
+struct RecordedEntry {
+  unsigned slot = 0;
+  neuron_notification entry{};
+};
+
 // Of one block of rings.
 class Records {
  public:

@@ -62,6 +62,9 @@ class Scheduler {
     return next;
   }
 
+  // A DMA engine has an event.
+  bool is_dma_at_work() const { return dma_times_ != 0; }
+
   ModelTime now() const { return now_; }
   // The actor whose event this is.
   unsigned acting() const { return acting_; }

@@ -104,7 +104,7 @@ bool SemaphoreUpdates::apply(Sequencer& s, const PendingUpdate& update, ModelTim
     state_.record(s.is_cc() ? s.place.actor - kEngines + 1 : 0, NEURON_NQ_SLOT_SEMAPHORE, entry);
   }
   if (!change.event && !s.is_cc() && index == NEURON_SEM_LAUNCH && change.after < change.before) {
-    execution_.begin(s);
+    execution_.begin(execution_.asked(s));
   }
   waits_.wake(s.is_cc() ? s.place.actor - kEngines + 1 : 0, change.event, index, now);
   return true;

@@ -46,6 +46,14 @@ class Waits {
   // the group's own time.
   void wake(unsigned block, bool event, unsigned index, ModelTime now);
 
+  // Which engines wait for a cell, bit per engine, as begin() and end() count them.
+  uint8_t waiters(bool event, unsigned index) const {
+    return event ? event_waiters_[index] : semaphore_waiters_[index];
+  }
+  void set_waiters(bool event, unsigned index, uint8_t engines) {
+    (event ? event_waiters_ : semaphore_waiters_)[index] = engines;
+  }
+
   // Whether a sequencer waits for what only another group can do.
   bool await_peers() const;
   void reset();

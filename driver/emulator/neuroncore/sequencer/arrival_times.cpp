@@ -113,6 +113,23 @@ void ArrivalTimes::forget(unsigned cell) {
   cells_[cell]->latest = {};
 }
 
+ArrivalTimes::Kept ArrivalTimes::kept_of(unsigned cell) const {
+  if (!timed_[cell]) return {};
+  const Cell& c = *cells_[cell];
+  return {{c.entries.begin(), c.entries.end()}, c.units, c.latest};
+}
+
+void ArrivalTimes::keep(unsigned cell, const Kept& kept) {
+  if (kept.entries.empty()) return forget(cell);
+  if (cells_[cell] == nullptr) cells_[cell] = std::make_unique<Cell>();
+  Cell& c = *cells_[cell];
+  c.entries.assign(kept.entries.begin(), kept.entries.end());
+  c.units = kept.units;
+  c.latest = kept.latest;
+  timed_.set(cell);
+  crowded_ = crowded_ || c.entries.size() > c.many;
+}
+
 void ArrivalTimes::clear() {
   for (unsigned cell = 0; cell < cells_.size(); ++cell) {
     if (timed_[cell]) forget(cell);

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <vector>
 
 #include "driver/emulator/chip/bus.h"
 #include "driver/isa/instruction.h"
@@ -71,11 +72,22 @@ class ArrivalTimes {
   void restart_time();
   void clear();
 
- private:
+  // Whether units of the cell have times.
+  bool is_timed(unsigned cell) const { return timed_[cell]; }
+  // What a cell has in units with times, as a value: kept by kept_of() and put back by keep().
   struct Entry {
     uint32_t units;
     Stamp stamp;
   };
+  struct Kept {
+    std::vector<Entry> entries;  // none: the cell is not timed
+    uint64_t units = 0;
+    Stamp latest;
+  };
+  Kept kept_of(unsigned cell) const;
+  void keep(unsigned cell, const Kept& kept);
+
+ private:
   struct Cell {
     std::deque<Entry> entries;
     uint64_t units = 0;  // of all entries; what the cell has beyond them is older

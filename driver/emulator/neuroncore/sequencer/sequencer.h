@@ -12,7 +12,6 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <vector>
 
@@ -23,12 +22,11 @@
 #include "driver/emulator/neuroncore/sequencer/arrival_times.h"
 #include "driver/emulator/neuroncore/sequencer/background_lane.h"
 #include "driver/emulator/neuroncore/sequencer/cost_model.h"
+#include "driver/emulator/neuroncore/sequencer/sequencer_state.h"
 #include "driver/isa/instruction.h"
 #include "hw/control.h"
 
 namespace neuron::core {
-
-inline constexpr ModelTime kNever = std::numeric_limits<ModelTime>::max();
 
 struct Fault {
   uint8_t code = NEURON_FAULT_NONE;
@@ -67,18 +65,6 @@ struct CachedInstruction {
   bool meets = false;  // the other core of the pair
 };
 
-struct LoopFrame {
-  uint32_t first = 0;  // first instruction of the body
-  uint32_t end = 0;    // the instruction behind the body
-  int32_t limit = 0;
-  int32_t step = 0;
-  uint8_t reg = 0;
-};
-struct CallFrame {
-  uint32_t pc = 0;
-  uint8_t loop_base = 0;
-};
-
 // An update that is not due yet.
 struct PendingUpdate {
   ModelTime time = 0;
@@ -90,7 +76,7 @@ struct PendingUpdate {
   uint64_t tick = 0;  // strict mode: the tick that it releases
 };
 
-class Sequencer {
+class Sequencer : public SequencerState {
  public:
   static constexpr unsigned kMaxPending = 8;
 
@@ -130,6 +116,11 @@ class Sequencer {
     busy += until - (from > busy_until ? from : busy_until);
     busy_until = until;
   }
+  // The program's code, if it lies in HBM and every instruction of it keeps the place in the cache
+  // that it gets at its first fetch; else null.
+  const std::byte* kept_code() const { return prog_count <= cache_size_ ? code_ : nullptr; }
+  // Other after every START.
+  uint32_t epoch() const { return epoch_; }
   bool active() const { return state == NEURON_STATE_RUNNING || state == NEURON_STATE_WAITING; }
   uint64_t program_base() const { return uint64_t{prog_hi} << 32 | prog_lo; }
   uint64_t launch_address() const { return uint64_t{launch_hi} << 32 | launch_lo; }
@@ -138,11 +129,7 @@ class Sequencer {
   Place place;
   unsigned engine = 0;  // enum neuron_engine
   bool is_cc() const { return engine == NEURON_ENGINE_CC; }
-  uint8_t state = NEURON_STATE_IDLE;
   bool refused_write = false, trace_dropped = false;
-  bool ignore_break = false;  // one instruction after STEP or CONTINUE
-  bool dma_wait = false;      // WAITING until its own DMA has drained
-  bool met = false;           // the other core knows that it is at its barrier or sendrecv
   uint16_t starts = 0;
   uint32_t steps_left = 0;  // 0: no single stepping
 
@@ -152,34 +139,18 @@ class Sequencer {
   std::array<uint32_t, 8> breakpoints{};
   bool any_breakpoint = false;
 
-  // Architectural state.
-  uint32_t pc = 0;
-  std::array<uint32_t, NEURON_REGISTERS> registers{};
-  std::array<LoopFrame, NEURON_LOOP_LEVELS> loops{};
-  std::array<CallFrame, NEURON_CALL_LEVELS> calls{};
-  uint8_t loop_depth = 0, loop_base = 0, call_depth = 0;
-  CachedInstruction* current = nullptr;  // at pc, while WAITING
-
   // Exception registers.
   Fault exception;
   uint32_t exception_pc = 0, exception_debug = 0;
   uint16_t exception_opcode = 0;
   bool fault_latched = false;
 
-  // Model time.
-  ModelTime issue_at = kNever;
-  ModelTime wait_since = 0;
-  std::array<ModelTime, 2> held_from{};  // while blocked: since when each wait has held
-  std::array<bool, 2> held{};            // while blocked: whether it holds
-  ModelTime last_complete = 0;           // all issued work of the engine is visible
-  ArrayTimes array;                      // PE: the multipliers
-  BackgroundLane background;             // PE of generation 4: transposes beside the array
-  ModelTime load_free = 0;               // PE: the load of weights
-  ModelTime busy = 0, waited = 0;        // since the launch
-  ModelTime busy_until = 0;              // `busy` has counted everything before
-  ModelTime sent_until = 0;              // the tile of its sendrecv has left until then
-  ModelTime arrival = 0;                 // CC: of the host's increments; 0: as they come
-  ModelTime traced_wait = 0;             // the part of `waited` that traces have reported
+  // Model time of units and messages, and accounting.
+  ArrayTimes array;           // PE: the multipliers
+  BackgroundLane background;  // PE of generation 4: transposes beside the array
+  ModelTime load_free = 0;    // PE: the load of weights
+  ModelTime sent_until = 0;   // the tile of its sendrecv has left until then
+  ModelTime arrival = 0;      // CC: of the host's increments; 0: as they come
   uint64_t retired = 0, launch_retired = 0;
   uint32_t latched_retired_high = 0, latched_time_high = 0, latched_busy_high = 0;
   WrittenRange written;  // by the last datapath instruction, but of PE

@@ -124,6 +124,7 @@ class StrictClocks {
   // The actor has read a word that the other core wrote.
   void acquire_known(unsigned actor, const Known& known);
   void forget_heard() { heard_.clear(); }
+  bool has_heard() const { return !heard_.empty(); }
 
   // DMA engine of the core * 16 + queue.
   Queue& queue(unsigned number);
