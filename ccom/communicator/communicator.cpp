@@ -168,8 +168,9 @@ Result<uint32_t> Communicator::open_window(void* memory, uint64_t bytes) {
   parts.bootstrap = bootstrap_.get();
   parts.memory = &*memory_;
   parts.failure = &failure_;
+  parts.open_port = [this] { return open_port("ccom_window_open"); };
   if (!all_mapped()) {
-    NEURON_TRY(port, open_port("ccom_window_open"));
+    NEURON_TRY(port, parts.open_port());
     parts.port = std::move(port);
   }
   NEURON_TRY(window, Window::open(std::move(parts), static_cast<std::byte*>(memory), bytes,

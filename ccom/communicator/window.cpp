@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ccom/communicator/window.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstring>
 
 #include "ccom/bootstrap/named_round.h"
 #include "ccom/bootstrap/rank_list.h"
 #include "ccom/transport/arena_layout.h"
 #include "driver/base/backoff.h"
+#include "driver/base/random_bytes.h"
 
 namespace neuron::ccom {
 namespace {
@@ -22,13 +27,27 @@ constexpr const char* kOpened = "ccom_window_open, opened";
 constexpr char kOffered = '+';
 constexpr char kRefused = '-';
 
-// What a rank shows, as offsets in its arena, and what it would call the window.
+// What a rank shows, as offsets in its arena, and what it would call the window. With a device,
+// `data` is an address.
 struct Offer {
   uint64_t data = 0;
   uint64_t bytes = 0;
   uint64_t signals = 0;
   uint64_t number = 0;
+  uint64_t process = 0;
+  uint64_t on_device = 0;
 };
+
+// A number that other processes do not have, also where process ids are counted anew.
+uint64_t number_of_process() {
+  static const uint64_t drawn = [] {
+    std::array<uint8_t, sizeof(uint64_t)> bytes{};
+    static_cast<void>(base::random_bytes(bytes));  // without them the process id decides
+    return std::bit_cast<uint64_t>(bytes);
+  }();
+  // A child has its parent's number drawn.
+  return drawn ^ (static_cast<uint64_t>(getpid()) << 32);
+}
 
 void count_signal(uint64_t& counter) {
   // Publishes what was written to the window before. Pairs with the acquire of wait().
@@ -46,14 +65,20 @@ Window::Window(Parts parts, std::byte* data, uint64_t bytes)
 
 Result<Window::Shown> Window::prepare() {
   if (bytes_ != 0 && !parts_.memory->allocated(data_, bytes_)) {
-    return fail(CCOM_INVALID, "{} bytes at {:#x} are no memory of its ccom_mem_alloc", bytes_,
-                reinterpret_cast<uintptr_t>(data_));
+    NEURON_TRY(device, DeviceMemory::find(data_, bytes_));
+    device_ = std::move(device);
   }
   NEURON_TRY(signals, parts_.memory->allocate(counters() * sizeof(uint64_t)));
   signals_ = static_cast<uint64_t*>(signals);
   std::fill_n(signals_, counters(), 0);
   Shown shown;
-  shown.data = bytes_ != 0 ? static_cast<uint64_t>(data_ - arenas_[me()]) : 0;
+  if (device_ != nullptr) {
+    shown.data = reinterpret_cast<uintptr_t>(data_);
+    shown.on_device = true;
+  } else if (bytes_ != 0) {
+    shown.data = static_cast<uint64_t>(data_ - arenas_[me()]);
+  }
+  shown.process = number_of_process();
   shown.bytes = bytes_;
   shown.signals = static_cast<uint64_t>(reinterpret_cast<std::byte*>(signals_) - arenas_[me()]);
   return shown;
@@ -68,7 +93,14 @@ Result<void> Window::check_shown(Rank rank, const Shown& shown) const {
   const auto fits = [&](uint64_t at, uint64_t bytes) {
     return at >= heap && at <= arena->size() && bytes <= arena->size() - at;
   };
-  if ((shown.bytes != 0 && !fits(shown.data, shown.bytes)) ||
+  if (shown.on_device && direct(rank, me()) &&
+      !DeviceMemory::mapped(reinterpret_cast<const void*>(shown.data), shown.bytes)) {
+    return fail(CCOM_MISMATCH,
+                "{} shows {} {} bytes at {:#x}, which are in no device memory of "
+                "their process: is it of this version?",
+                describe(member(rank)), describe(member(me())), shown.bytes, shown.data);
+  }
+  if ((shown.bytes != 0 && !shown.on_device && !fits(shown.data, shown.bytes)) ||
       !fits(shown.signals, counters() * sizeof(uint64_t)) ||
       shown.signals % alignof(uint64_t) != 0) {
     return fail(CCOM_MISMATCH,
@@ -92,16 +124,45 @@ Result<void> Window::accept(const std::string& mine, const std::vector<Bytes>& a
       return says_otherwise(kCall, *parts_.bootstrap, bytes_of(mine), rank, all[rank]);
     }
     std::memcpy(&theirs, said.data() + 1, sizeof(theirs));
-    if (theirs.number >= UINT32_MAX) {
+    if (theirs.number >= UINT32_MAX || theirs.on_device > 1) {
       return says_otherwise(kCall, *parts_.bootstrap, bytes_of(mine), rank, all[rank]);
     }
-    shown_[rank] = {theirs.data, theirs.bytes, theirs.signals};
+    shown_[rank] = {theirs.data, theirs.bytes, theirs.signals, theirs.process,
+                    theirs.on_device != 0};
     number_ = std::max(number_, static_cast<uint32_t>(theirs.number));
   }
-  for (Rank rank = 0; rank < size(); ++rank) {
-    NEURON_CHECK(check_shown(rank, shown_[rank]));
+  return {};
+}
+
+Result<void> Window::reach() {
+  const bool on_device =
+      std::any_of(shown_.begin(), shown_.end(), [](const Shown& shown) { return shown.on_device; });
+  const bool one_process = std::all_of(shown_.begin(), shown_.end(), [&](const Shown& shown) {
+    return shown.process == shown_[0].process;
+  });
+  if (parts_.port == nullptr && on_device && !one_process) {
+    NEURON_TRY(port, parts_.open_port());
+    parts_.port = std::move(port);
   }
   return {};
+}
+
+bool Window::direct(Rank owner, Rank writer) const {
+  // Shared host memory is mapped on both sides, and the signals lie there.
+  return arenas_[owner == me() ? writer : owner] != nullptr &&
+         (!shown_[owner].on_device || shown_[owner].process == shown_[writer].process);
+}
+
+std::byte* Window::data_of(Rank target) const {
+  const Shown& shown = shown_[target];
+  return shown.on_device ? reinterpret_cast<std::byte*>(shown.data) : arenas_[target] + shown.data;
+}
+
+Error Window::lose(const Error& why) {
+  const Error error = why.with("the window of {}", describe(member(me())));
+  parts_.failure->note(error);
+  parts_.bootstrap->abort(error);
+  return error;
 }
 
 Result<void> Window::connect() {
@@ -114,10 +175,10 @@ Result<void> Window::connect() {
   place.count = [signals = signals_](Rank source, uint32_t signal) {
     count_signal(signals[uint64_t{source} * CCOM_SIGNALS + signal]);
   };
-  place.fail = [this](const Error& error) {
-    parts_.failure->note(error);
-    parts_.bootstrap->abort(error);
-  };
+  if (device_ != nullptr) {
+    place.check = [this] { return device_->check(); };
+  }
+  place.fail = [this](const Error& error) { lose(error); };
   NEURON_TRY(remote, WindowPort::open(std::move(parts_.port), std::move(place), *parts_.failure));
   remote_ = std::move(remote);
   return {};
@@ -132,7 +193,8 @@ Result<std::unique_ptr<Window>> Window::open(Parts parts, std::byte* data, uint6
   if (!shown) {
     says = kRefused + shown.error().sentence;
   } else {
-    const Offer mine{shown->data, shown->bytes, shown->signals, number};
+    const Offer mine{shown->data, shown->bytes,   shown->signals,
+                     number,      shown->process, shown->on_device ? 1u : 0u};
     says = kOffered;
     says.append(reinterpret_cast<const char*>(&mine), sizeof(mine));
   }
@@ -140,6 +202,12 @@ Result<std::unique_ptr<Window>> Window::open(Parts parts, std::byte* data, uint6
   NEURON_TRY(offers, gather_at(kCall, bootstrap, bytes_of(says), deadline));
   auto done = window->accept(says, offers);
   try {
+    if (done) {
+      done = window->reach();
+    }
+    for (Rank rank = 0; done && rank < window->size(); ++rank) {
+      done = window->check_shown(rank, window->shown_[rank]);
+    }
     if (done) {
       done = window->connect();
     }
@@ -208,13 +276,19 @@ Result<void> Window::put(Rank target, uint64_t offset, const std::byte* source, 
   if (parts_.failure->there()) {
     return parts_.failure->error();
   }
-  if (std::byte* const arena = arenas_[target]; arena != nullptr) {
+  if (direct(target, me())) {
+    if (shown_[target].on_device && !DeviceMemory::mapped(data_of(target), shown_[target].bytes)) {
+      return fail(CCOM_INVALID,
+                  "{} bytes at {:#x}, the window of {}, are no longer mapped; a tensor must stay "
+                  "until its window is closed",
+                  shown_[target].bytes, shown_[target].data, describe(member(target)));
+    }
     if (bytes != 0) {
       // The source may lie in the window of this rank itself.
-      std::memmove(arena + shown_[target].data + offset, source, bytes);
+      std::memmove(data_of(target) + offset, source, bytes);
     }
     if (signal != CCOM_NO_SIGNAL) {
-      auto* const counters = reinterpret_cast<uint64_t*>(arena + shown_[target].signals);
+      auto* const counters = reinterpret_cast<uint64_t*>(arenas_[target] + shown_[target].signals);
       count_signal(counters[uint64_t{me()} * CCOM_SIGNALS + signal]);
     }
     return {};
@@ -251,7 +325,12 @@ Result<void> Window::wait(Rank source, uint32_t signal, uint64_t count, base::De
       return fail(CCOM_TIMEOUT, "{} waits for signal {} of {}: {} of {} have come",
                   describe(member(me())), signal, describe(member(source)), come, count);
     }
-    if (remote_ != nullptr && arenas_[source] == nullptr && remote_->advance()) {
+    if (device_ != nullptr && backoff.sleeps()) {
+      if (const auto there = device_->check(); !there) {
+        return lose(there.error());
+      }
+    }
+    if (remote_ != nullptr && !direct(me(), source) && remote_->advance()) {
       backoff.reset();
       continue;
     }

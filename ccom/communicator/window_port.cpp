@@ -187,7 +187,8 @@ bool WindowPort::step() {
   }
   Result<bool> moved = false;
   try {
-    moved = turn();
+    const Result<void> there = place_.check != nullptr ? place_.check() : Result<void>();
+    moved = there ? turn() : Result<bool>(there.error());
   } catch (const std::bad_alloc&) {
     moved = std::move(no_memory_);
   }

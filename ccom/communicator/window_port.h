@@ -34,6 +34,7 @@ class WindowPort {
     uint64_t bytes = 0;
     std::function<void(Rank source, uint32_t signal)> count;
     std::function<void(const Error&)> fail;
+    std::function<Result<void>()> check;  // whether the bytes are still there; null: they are
   };
 
   static Result<std::unique_ptr<WindowPort>> open(std::unique_ptr<NetworkPort> port, Place place,

@@ -177,8 +177,8 @@ ccom_status_t ccom_shrink(ccom_comm_t *comm, ccom_comm_t **result);
 // Adds ranks, without a restart of those that are there: a communicator of `size` ranks, more than
 // this one has. Every rank calls this and keeps its number, while each new one calls ccom_init with
 // the same size and secret, and with a number from ccom_size(comm) on. `root` is the address at
-// which rank 0 collects them; null: that of this communicator. `comm` stays as it is; its failure or
-// revocation ends the growth, too.
+// which rank 0 collects them; null: that of this communicator, which ccom_split gives none of its
+// own. `comm` stays as it is; its failure or revocation ends the growth, too.
 ccom_status_t ccom_grow(ccom_comm_t *comm, uint32_t size, const char *root, ccom_comm_t **result);
 // Operations under way end with CCOM_ABORTED on all ranks. Any thread.
 ccom_status_t ccom_abort(ccom_comm_t *comm);
@@ -251,11 +251,13 @@ typedef struct ccom_completion {
 ccom_status_t ccom_launch(ccom_comm_t *comm, const ccom_collective_t *collective,
                           const ccom_completion_t *completion);
 
-// One-sided: each rank shows `size` bytes of its ccom_mem_alloc memory, which may be 0, and the
-// others write there. All ranks open and close a window together; `window` gets its number, the
-// same on all. The memory stays allocated until the window is closed, which ends what no signal has
-// told of. A close that fails leaves the window open, unless the communicator has failed: then each
-// rank closes for itself, and the memory is not given again before ccom_free.
+// One-sided: each rank shows `size` bytes of its ccom_mem_alloc memory, or of a tensor on a device at
+// the address that nrt_tensor_get_va gives, or none, and the others write there. All ranks open and
+// close a window together; `window` gets its number, the same on all. The memory stays allocated
+// until the window is closed, which ends what no signal has told of. A close that fails leaves the
+// window open, unless the communicator has failed: then each rank closes for itself, and the memory
+// is not given again before ccom_free. A tensor that is freed under an open window, and a device
+// that goes away, end the communicator. Puts to devices take no model time.
 ccom_status_t ccom_window_open(ccom_comm_t *comm, void *memory, size_t size, uint32_t *window);
 ccom_status_t ccom_window_close(ccom_comm_t *comm, uint32_t window);
 // Writes to `offset` of the target's window, without a call of the target, and then signals.

@@ -227,7 +227,7 @@ TEST_P(OneSided, WrongArgumentsAreNamedAndEndNothing) {
     // Rank 0 alone is wrong, and both are told.
     EXPECT_EQ(ccom_window_open(comm, me == 0 ? elsewhere.data() : window.data, 4096, &number),
               CCOM_INVALID);
-    EXPECT_THAT(ccom_last_error(), HasSubstr("are no memory of its ccom_mem_alloc"));
+    EXPECT_THAT(ccom_last_error(), HasSubstr("are neither its ccom_mem_alloc memory"));
     EXPECT_THAT(ccom_last_error(), HasSubstr("rank 0"));
     EXPECT_EQ(ccom_put(comm, window.number, 1 - me, 0, source.data(), 4096, 1), CCOM_SUCCESS)
         << ccom_last_error();

@@ -24,6 +24,7 @@ constexpr uint64_t kSignalBytes = 2 * CCOM_SIGNALS * sizeof(uint64_t);
 // As the ranks send it.
 struct Shown {
   uint64_t data, bytes, signals, number;
+  uint64_t process = 0, on_device = 0;
 };
 
 std::string offer_of(const Shown& shown) {
@@ -64,6 +65,9 @@ class Opening {
     parts.bootstrap = ranks_[0].get();
     parts.memory = &*memory_;
     parts.failure = &failure_;
+    parts.open_port = []() -> Result<std::unique_ptr<NetworkPort>> {
+      return fail(CCOM_UNSUPPORTED, "the test has no network");
+    };
     auto window = Window::open(std::move(parts), nullptr, 0, 3, base::Deadline::after(seconds(20)));
     ranks_[0]->abort(fail(CCOM_ABORTED, "the test is over"));
     other.join();
@@ -110,6 +114,7 @@ TEST(Windows, OfARankThatShowsWhatIsNotItsMemoryAreRefusedAndItIsTold) {
       {0, 0, kHeap + 1, 0},                      //
       {kHeap, 4096, good, UINT32_MAX},           // no number follows
       {kHeap, 4096, good, far},                  //
+      {kHeap, 4096, good, 0, 0, 2},              // on what
   };
   for (const Shown& lie : lies) {
     const auto window = opening.against(offer_of(lie));
@@ -140,6 +145,14 @@ TEST(Windows, ARankThatIsElsewhereOrOfAnotherVersionIsNamedWithWhatBothSay) {
     EXPECT_THAT(window.error().sentence, HasSubstr("rank 1 (host "));
     EXPECT_EQ(window.error().sentence.find('\0'), std::string::npos);
   }
+}
+
+TEST(Windows, OfMemoryOfADeviceNeedANetworkToOtherProcesses) {
+  Opening opening;
+  const auto window = opening.against(offer_of({0x1000, 4096, kHeap + 8192, 0, 77, 1}));
+  ASSERT_FALSE(window);
+  EXPECT_EQ(window.error().sentence, "the test has no network");
+  EXPECT_THAT(opening.said(), HasSubstr("ccom_window_open, opened: -the test has no network"));
 }
 
 TEST(Windows, AreOpenedByAllRanksOrByNone) {
