@@ -95,9 +95,10 @@ class Bootstrap {
   // Tells all ranks that the communicator is over: their on_failure gets CCOM_ABORTED.
   virtual void abort(const Error& why) = 0;
   // Notices for all ranks, which end nothing. For each number, told() returns the first notice that
-  // arrived (see Notices). Sentences are cut to CCOM_NOTICE_BYTES. Neither function waits.
-  virtual void tell(uint64_t number, const std::string& sentence) = 0;
-  virtual std::optional<Notice> told(uint64_t since) const = 0;
+  // arrived (see Notices). Those of the program and of growths have numbers of their own. Sentences
+  // are cut to CCOM_NOTICE_BYTES. Neither function waits.
+  virtual void tell(NoticeAbout about, uint64_t number, const std::string& sentence) = 0;
+  virtual std::optional<Notice> told(NoticeAbout about, uint64_t since) const = 0;
   // The ranks that are known to be dead; shrinking uses it.
   virtual std::vector<Rank> dead() const = 0;
   // Makes a new group of the ranks in `survivors` that call this with the same list before the

@@ -56,7 +56,7 @@ struct LocalGroup {
   std::vector<Handler> handlers;
   std::vector<bool> left;
   std::optional<std::pair<Rank, Error>> failure;
-  Notices notices;
+  std::array<Notices, 2> notices;  // by NoticeAbout
 };
 
 std::vector<std::unique_ptr<Bootstrap>> make_group(std::vector<Member> members);
@@ -160,14 +160,15 @@ class LocalBootstrap : public Bootstrap {
     }
   }
 
-  void tell(uint64_t number, const std::string& sentence) override {
+  void tell(NoticeAbout about, uint64_t number, const std::string& sentence) override {
     const std::lock_guard lock(group_->mutex);
-    static_cast<void>(group_->notices.keep({rank_, number, notice_text(sentence)}));
+    Notices& notices = group_->notices[static_cast<size_t>(about)];
+    static_cast<void>(notices.keep({rank_, number, notice_text(sentence)}));
   }
 
-  std::optional<Notice> told(uint64_t since) const override {
+  std::optional<Notice> told(NoticeAbout about, uint64_t since) const override {
     const std::lock_guard lock(group_->mutex);
-    return group_->notices.since(since);
+    return group_->notices[static_cast<size_t>(about)].since(since);
   }
 
   std::vector<Rank> dead() const override {

@@ -238,7 +238,7 @@ bool decode(std::span<const std::byte> bytes, FrameHeader& header) {
   reader.constant(kFrameMark);
   header.type = static_cast<MessageType>(type);
   return reader.complete() && type >= static_cast<uint16_t>(MessageType::kHello) &&
-         type <= static_cast<uint16_t>(MessageType::kNotice);
+         type <= static_cast<uint16_t>(MessageType::kGrowthNotice);
 }
 
 Bytes encode(const Hello& message) { return write(message); }

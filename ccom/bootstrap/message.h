@@ -56,6 +56,7 @@ enum class MessageType : uint16_t {
   kRegroupHeard,
   kRegroupDecided,
   kNotice,
+  kGrowthNotice,
 };
 
 struct FrameHeader {

@@ -98,6 +98,7 @@ bool NetworkBootstrap::hear(Rank from, MessageType type, const Bytes& body) {
       return rounds_.hear(from, type, body);
     case MessageType::kFailure:
     case MessageType::kNotice:
+    case MessageType::kGrowthNotice:
       return failures_.hear(from, type, body);
     default:
       return false;

@@ -40,10 +40,12 @@ class NetworkBootstrap : public Bootstrap {
     failures_.on_failure(std::move(handler));
   }
   void abort(const Error& why) override { failures_.abort(why); }
-  void tell(uint64_t number, const std::string& sentence) override {
-    failures_.tell(number, sentence);
+  void tell(NoticeAbout about, uint64_t number, const std::string& sentence) override {
+    failures_.tell(about, number, sentence);
   }
-  std::optional<Notice> told(uint64_t since) const override { return failures_.told(since); }
+  std::optional<Notice> told(NoticeAbout about, uint64_t since) const override {
+    return failures_.told(about, since);
+  }
   std::vector<Rank> dead() const override { return failures_.dead(); }
   Result<std::unique_ptr<Bootstrap>> regroup(const std::vector<Rank>& survivors,
                                              base::Deadline deadline) override;

@@ -2,6 +2,13 @@
 #include "ccom/bootstrap/network_failures.h"
 
 namespace neuron::ccom {
+namespace {
+
+MessageType type_of(NoticeAbout about) {
+  return about == NoticeAbout::kGrowth ? MessageType::kGrowthNotice : MessageType::kNotice;
+}
+
+}  // namespace
 
 void NetworkFailures::on_failure(std::function<void(Rank, const Error&)> handler) {
   job_.loop->post([this, handler = std::move(handler)] {
@@ -23,22 +30,23 @@ void NetworkFailures::abort(const Error& why) {
   });
 }
 
-void NetworkFailures::tell(uint64_t number, const std::string& sentence) {
+void NetworkFailures::tell(NoticeAbout about, uint64_t number, const std::string& sentence) {
   const Notice notice{job_.rank(), number, notice_text(sentence)};
-  if (keep(notice)) {
-    job_.loop->post(
-        [this, body = encode(notice)] { tree_.send_all(MessageType::kNotice, body, job_.rank()); });
+  if (keep(about, notice)) {
+    job_.loop->post([this, type = type_of(about), body = encode(notice)] {
+      tree_.send_all(type, body, job_.rank());
+    });
   }
 }
 
-std::optional<Notice> NetworkFailures::told(uint64_t since) const {
+std::optional<Notice> NetworkFailures::told(NoticeAbout about, uint64_t since) const {
   const std::lock_guard lock(job_.mutex);
-  return notices_.since(since);
+  return notices_[static_cast<size_t>(about)].since(since);
 }
 
-bool NetworkFailures::keep(const Notice& notice) {
+bool NetworkFailures::keep(NoticeAbout about, const Notice& notice) {
   const std::lock_guard lock(job_.mutex);
-  return notices_.keep(notice);
+  return notices_[static_cast<size_t>(about)].keep(notice);
 }
 
 std::vector<Rank> NetworkFailures::dead() const {
@@ -58,11 +66,13 @@ bool NetworkFailures::hear(Rank from, MessageType type, const Bytes& body) {
     spread(failure, from);
     return true;
   }
-  if (type == MessageType::kNotice && decode(body, notice) && notice.rank < job_.options.size) {
-    if (keep(notice)) {
-      tree_.send_all(type, body, from);
+  for (const NoticeAbout about : {NoticeAbout::kProgram, NoticeAbout::kGrowth}) {
+    if (type == type_of(about) && decode(body, notice) && notice.rank < job_.options.size) {
+      if (keep(about, notice)) {
+        tree_.send_all(type, body, from);
+      }
+      return true;
     }
-    return true;
   }
   return false;
 }

@@ -8,6 +8,7 @@
 #ifndef CCOM_BOOTSTRAP_NETWORK_FAILURES_H
 #define CCOM_BOOTSTRAP_NETWORK_FAILURES_H
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <set>
@@ -27,13 +28,13 @@ class NetworkFailures {
   // Any thread: as in Bootstrap.
   void on_failure(std::function<void(Rank, const Error&)> handler);
   void abort(const Error& why);
-  void tell(uint64_t number, const std::string& sentence);
-  std::optional<Notice> told(uint64_t since) const;
+  void tell(NoticeAbout about, uint64_t number, const std::string& sentence);
+  std::optional<Notice> told(NoticeAbout about, uint64_t since) const;
   std::vector<Rank> dead() const;
   std::optional<Error> failure() const;
 
   // The loop's thread:
-  // kFailure and kNotice. False: no such message.
+  // kFailure, kNotice and kGrowthNotice. False: no such message.
   bool hear(Rank from, MessageType type, const Bytes& body);
   // `from`: the neighbour that already knows.
   void declare_dead(Rank rank, const std::string& sentence, Rank from);
@@ -41,14 +42,14 @@ class NetworkFailures {
  private:
   void spread(const Failure& failure, Rank from);
   void report(Rank rank, const Error& error);
-  bool keep(const Notice& notice);
+  bool keep(NoticeAbout about, const Notice& notice);
 
   NetworkJob& job_;
   NetworkTree& tree_;
   std::function<void()> died_;
-  std::set<Rank> aborted_;       // the loop's thread
-  bool handler_called_ = false;  // the loop's thread
-  Notices notices_;              // under job_.mutex, as is the handler
+  std::set<Rank> aborted_;          // the loop's thread
+  bool handler_called_ = false;     // the loop's thread
+  std::array<Notices, 2> notices_;  // by NoticeAbout; under job_.mutex, as is the handler
   std::function<void(Rank, const Error&)> handler_;
 };
 

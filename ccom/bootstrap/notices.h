@@ -17,6 +17,9 @@
 
 namespace neuron::ccom {
 
+// What a notice is about: something that the program tells, or the growth with this number.
+enum class NoticeAbout : uint8_t { kProgram, kGrowth };
+
 struct Notice {
   Rank rank = 0;  // the rank that sent it
   uint64_t number = 0;

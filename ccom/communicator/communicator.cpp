@@ -2,6 +2,7 @@
 #include "ccom/communicator/communicator.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "ccom/bootstrap/address.h"
@@ -187,13 +188,13 @@ Result<void> Communicator::close_window(uint32_t window) {
     abandon(window);  // nobody else may come
     return {};
   }
-  const Result<void> met = meet("ccom_window_close", ccom::format("window {}", window));
+  const auto met = meet("ccom_window_close", ccom::format("window {}", window));
   if (met) {
     windows_.erase(window);  // all are here, so nobody puts any more
   } else if (status() != CCOM_SUCCESS) {
     abandon(window);
   }
-  return met;
+  return met ? Result<void>() : met.error();
 }
 
 void Communicator::abandon(uint32_t window) {
@@ -257,7 +258,9 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t
     return fail(CCOM_TIMEOUT, "ccom_split: only {} of {} ranks with color {} came",
                 group->members().size(), ranks.size(), color);
   }
-  return make(std::move(group), settings_);
+  Settings settings = settings_;
+  settings.own_root = false;
+  return make(std::move(group), settings);
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::shrink() {
@@ -282,25 +285,51 @@ Result<std::unique_ptr<Communicator>> Communicator::shrink() {
   return make(std::move(group), settings_);
 }
 
-Result<void> Communicator::meet(const char* function, const std::string& says,
-                                const std::string& trouble) {
-  // The trouble stands on a line of its own.
-  const std::string mine = trouble.empty() ? says : says + "\n" + trouble;
-  NEURON_TRY(all, gather_at(function, *bootstrap_, bytes_of(mine),
+Result<std::string> Communicator::meet(const char* function, const std::string& says,
+                                       const Beside& mine) {
+  // A word and a trouble stand behind what all say, on lines of their own.
+  const bool alone = mine.word.empty() && mine.trouble.empty();
+  const std::string said = alone ? says : says + "\n" + mine.word + "\n" + mine.trouble;
+  NEURON_TRY(all, gather_at(function, *bootstrap_, bytes_of(said),
                             base::Deadline::after(settings_.timeout)));
-  Result<void> done;
+  Result<std::string> word = std::string();
   for (Rank i = 0; i < size(); ++i) {
     const std::string theirs(reinterpret_cast<const char*>(all[i].data()), all[i].size());
-    if (!theirs.starts_with(says) ||
-        (theirs.size() != says.size() && theirs[says.size()] != '\n')) {
-      return says_otherwise(function, *bootstrap_, bytes_of(mine), i, all[i]);
+    if (theirs == says) {
+      continue;
     }
-    if (theirs.size() != says.size() && done) {
-      done = fail(CCOM_INVALID, "{}: {}: {}", function, describe(bootstrap_->members()[i]),
-                  printable(std::span(all[i]).subspan(says.size() + 1)));
+    const size_t at = says.size() + 1, end = theirs.find('\n', std::min(at, theirs.size()));
+    if (!theirs.starts_with(says + "\n") || end == std::string::npos) {
+      return says_otherwise(function, *bootstrap_, bytes_of(says), i, all[i]);
+    }
+    if (end + 1 != theirs.size() && word) {
+      word = fail(CCOM_INVALID, "{}: {}: {}", function, describe(bootstrap_->members()[i]),
+                  printable(std::span(all[i]).subspan(end + 1)));
+    } else if (i == 0) {
+      word = theirs.substr(at, end - at);
     }
   }
-  return done;
+  return word;
+}
+
+void Communicator::end_growth(uint64_t number, const Error& why) {
+  bootstrap_->tell(NoticeAbout::kGrowth, number,
+                   ccom::format("{} {}", static_cast<unsigned>(why.status), why.sentence));
+}
+
+std::optional<Error> Communicator::end_of_growth(uint64_t number) const {
+  if (status() != CCOM_SUCCESS) {
+    return failure_.error().with("the communicator that grows has ended");
+  }
+  const auto notice = bootstrap_->told(NoticeAbout::kGrowth, number);
+  if (!notice || notice->number != number || notice->rank == rank()) {
+    return std::nullopt;
+  }
+  char* sentence = nullptr;
+  const auto status =
+      static_cast<ccom_status_t>(std::strtoul(notice->sentence.c_str(), &sentence, 10));
+  return fail(status, "ccom_grow: {}:{}", describe(bootstrap_->members()[notice->rank]),
+              printable(bytes_of(sentence)));
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::grow(uint32_t ranks, const std::string& root) {
@@ -308,6 +337,7 @@ Result<std::unique_ptr<Communicator>> Communicator::grow(uint32_t ranks, const s
   Settings settings = settings_;
   if (!root.empty()) {
     settings.root = root;
+    settings.own_root = true;
   }
   if (ranks <= size()) {
     return fail(CCOM_INVALID, "ccom_grow: {} ranks were asked for, but the communicator has {}",
@@ -318,25 +348,37 @@ Result<std::unique_ptr<Communicator>> Communicator::grow(uint32_t ranks, const s
                 "ccom_grow: the ranks of this communicator joined without an address; give one at "
                 "which rank 0 collects the new ranks");
   }
+  if (!settings.own_root) {
+    return fail(CCOM_INVALID,
+                "ccom_grow: {} is the address of all communicators of a ccom_split, so new ranks "
+                "would come to any of them; give one of its own to this communicator",
+                settings.root);
+  }
   // Ranks that disagree, or an address that rank 0 cannot have, would only show at the end of the
   // deadlines.
   base::FileDescriptor listener;
-  std::string trouble;
+  Beside mine;
   if (rank() == 0) {
     const auto opened = listen_at(settings.root);
     listener = base::FileDescriptor(opened ? *opened : -1);
-    trouble = opened ? "" : opened.error().sentence;
+    mine.word = std::to_string(growths_++);
+    mine.trouble = opened ? "" : opened.error().sentence;
   }
-  NEURON_CHECK(meet("ccom_grow", ccom::format("{} ranks at {}", ranks, settings.root), trouble));
-  NEURON_TRY(options, join_options(rank(), ranks, settings));
-  const auto interrupted = [this]() -> std::optional<Error> {
-    if (status() == CCOM_SUCCESS) {
-      return std::nullopt;
-    }
-    return failure_.error().with("the communicator that grows has ended");
+  NEURON_TRY(number_text,
+             meet("ccom_grow", ccom::format("{} ranks at {}", ranks, settings.root), mine));
+  const uint64_t number = std::strtoull(number_text.c_str(), nullptr, 10);
+  const auto interrupted = [&] { return end_of_growth(number); };
+  const auto joined = [&]() -> Result<std::unique_ptr<Bootstrap>> {
+    NEURON_TRY(options, join_options(rank(), ranks, settings));
+    return Bootstrap::join(options, listener.release(), interrupted);
   };
-  NEURON_TRY(bootstrap, Bootstrap::join(options, listener.release(), interrupted));
-  return make(std::move(bootstrap), settings);
+  auto bootstrap = joined();
+  if (!bootstrap) {
+    // The others would wait for this rank, or knock at a door that nobody opens.
+    end_growth(number, bootstrap.error());
+    return bootstrap.error();
+  }
+  return make(std::move(*bootstrap), settings);
 }
 
 Result<void> Communicator::suspend() {

@@ -71,8 +71,12 @@ class Communicator {
   Result<std::unique_ptr<Communicator>> grow(uint32_t ranks, const std::string& root);
   void abort(const std::string& why);
   void revoke();
-  void tell(uint64_t number, const std::string& sentence) { bootstrap_->tell(number, sentence); }
-  std::optional<Notice> told(uint64_t since) const { return bootstrap_->told(since); }
+  void tell(uint64_t number, const std::string& sentence) {
+    bootstrap_->tell(NoticeAbout::kProgram, number, sentence);
+  }
+  std::optional<Notice> told(uint64_t since) const {
+    return bootstrap_->told(NoticeAbout::kProgram, since);
+  }
   Result<void> dump(const std::string& path) const { return dump_->write(path); }
   // The process has forked: touches nothing of the parent.
   void forget();
@@ -85,8 +89,15 @@ class Communicator {
   ExecutorContext context(base::Deadline deadline);
   static Result<JoinOptions> join_options(Rank rank, uint32_t size, const Settings& settings);
   // Returns when all ranks have said the same at `function`; fails with two that have not, or with
-  // the trouble of one.
-  Result<void> meet(const char* function, const std::string& says, const std::string& trouble = {});
+  // the trouble of one. `mine`: what this rank says beside it; the result is what rank 0 says.
+  struct Beside {
+    std::string word;
+    std::string trouble;
+  };
+  Result<std::string> meet(const char* function, const std::string& says, const Beside& mine = {});
+  // The growth with this number ends, on this rank or another one.
+  void end_growth(uint64_t number, const Error& why);
+  std::optional<Error> end_of_growth(uint64_t number) const;
   Result<Window*> find_window(uint32_t window);
   void abandon(uint32_t window);
   // Whether every rank can read and write the shared memory of every other.
@@ -106,6 +117,7 @@ class Communicator {
   // Closed after a failure, of which others may not know: they may still write to what these show.
   std::vector<std::unique_ptr<Window>> abandoned_;
   uint32_t next_window_ = 0;
+  uint64_t growths_ = 0;  // that this rank, as rank 0, has begun
 };
 
 }  // namespace neuron::ccom

@@ -18,6 +18,7 @@ namespace neuron::ccom {
 
 struct Settings {
   std::string root;
+  bool own_root = true;  // false: other communicators of a split have the same
   std::string secret;
   std::string channel;  // what encrypts the bootstrap; empty: nothing
   std::string providers;

@@ -61,6 +61,7 @@ void read_message(MessageType type, std::span<const std::byte> body) {
     case MessageType::kRegroupDecided:
       return read_as<RegroupDecided>(body);
     case MessageType::kNotice:
+    case MessageType::kGrowthNotice:
       return read_as<Notice>(body);
     default:
       return;

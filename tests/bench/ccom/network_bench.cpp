@@ -85,8 +85,10 @@ class BoardBootstrap final : public ccom::Bootstrap {
   }
   void on_failure(std::function<void(ccom::Rank, const ccom::Error&)>) override {}
   void abort(const ccom::Error&) override {}
-  void tell(uint64_t, const std::string&) override {}
-  std::optional<ccom::Notice> told(uint64_t) const override { return std::nullopt; }
+  void tell(ccom::NoticeAbout, uint64_t, const std::string&) override {}
+  std::optional<ccom::Notice> told(ccom::NoticeAbout, uint64_t) const override {
+    return std::nullopt;
+  }
   std::vector<ccom::Rank> dead() const override { return {}; }
   ccom::Result<std::unique_ptr<ccom::Bootstrap>> regroup(const std::vector<ccom::Rank>&,
                                                          base::Deadline) override {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -226,6 +227,86 @@ TEST(ElasticThreads, AreAllToldAtOnceThatRankZeroCannotHaveTheAddress) {
   EXPECT_EQ(told, 3u);
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(30));
   close(*taken);
+}
+
+// What rank 0 finds out when it already listens: the others would knock until their deadlines.
+TEST_P(Elastic, AllAreToldAtOnceWhenRankZeroCannotGoOnBehindTheBind) {
+  const uint32_t flags = GetParam();
+  const std::string port = free_address().substr(std::string("127.0.0.1").size());
+  struct Trouble {
+    const char* name;
+    const char* root;
+    ccom_status_t status;
+    const char* sentence;
+  };
+  const Trouble troubles[] = {
+      {"secret", "0.0.0.0", CCOM_INVALID, "which CCOM_REQUIRE_SECRET=1 forbids"},
+      {"descriptors", "127.0.0.1", CCOM_RESOURCE, "descriptors"}};
+  for (const Trouble& trouble : troubles) {
+    SCOPED_TRACE(trouble.name);
+    const bool secret = trouble.status == CCOM_INVALID;
+    Job job(
+        3, 60000,
+        [&](ccom_comm_t* comm, uint32_t rank, int report) {
+          const rlimit few{64, 64};
+          if (rank == 0 && !secret) setrlimit(RLIMIT_NOFILE, &few);
+          for (int i = 0; i < 2; ++i) {
+            ccom_comm_t* grown = nullptr;
+            const ccom_status_t status = ccom_grow(comm, 4, (trouble.root + port).c_str(), &grown);
+            Job::tell(report, rank, status);
+          }
+          Job::tell(report, rank, reduce(comm));
+          poll(nullptr, 0, 60000);
+        },
+        flags,
+        [&](uint32_t rank) {
+          if (rank == 0 && secret) setenv("CCOM_REQUIRE_SECRET", "1", 1);
+        });
+    for (int i = 0; i < 9; ++i) {
+      Report said;
+      ASSERT_TRUE(job.hear(said, milliseconds(20000))) << "a growth goes on";
+      if (said.status == CCOM_SUCCESS) continue;  // the old communicator
+      EXPECT_EQ(said.status, trouble.status) << said.rank << ": " << said.sentence;
+      EXPECT_THAT(said.sentence, HasSubstr(trouble.sentence));
+      if (said.rank != 0) {
+        EXPECT_THAT(said.sentence, HasSubstr("ccom_grow: rank 0 (host "));
+      }
+    }
+  }
+}
+
+// Each rank is the only one of its part, and each part gets a newcomer of its own.
+TEST_P(Elastic, CommunicatorsOfASplitGrowAtAddressesOfTheirOwnAlone) {
+  const uint32_t flags = GetParam();
+  const std::string roots[] = {free_address(), free_address()};
+  Job job(
+      2, 20000,
+      [&](ccom_comm_t* comm, uint32_t rank, int report) {
+        ccom_comm_t *part = nullptr, *grown = nullptr;
+        ccom_status_t status = ccom_split(comm, static_cast<int32_t>(rank), 0, &part);
+        if (status == CCOM_SUCCESS) Job::tell(report, rank, ccom_grow(part, 2, nullptr, &grown));
+        if (status == CCOM_SUCCESS) status = ccom_grow(part, 2, roots[rank].c_str(), &grown);
+        if (status == CCOM_SUCCESS) status = reduce(grown);
+        Job::tell(report, rank, status);
+      },
+      flags);
+  test::Child newcomers[] = {newcomer(1, 2, roots[0], flags), newcomer(1, 2, roots[1], flags)};
+  for (test::Child& child : newcomers) EXPECT_EQ(child.wait(), 0);
+  int refused = 0, grown = 0;
+  for (int i = 0; i < 4; ++i) {
+    Report said;
+    ASSERT_TRUE(job.hear(said, milliseconds(20000)));
+    if (said.status == CCOM_SUCCESS) {
+      ++grown;
+      continue;
+    }
+    ++refused;
+    EXPECT_EQ(said.status, CCOM_INVALID) << said.sentence;
+    EXPECT_THAT(said.sentence, HasSubstr(job.root() + " is the address of all communicators of a "
+                                                      "ccom_split"));
+  }
+  EXPECT_EQ(refused, 2);
+  EXPECT_EQ(grown, 2);
 }
 
 TEST_P(Elastic, ARevocationEndsWhatIsUnderWayIsNoFailureAndAllGoOn) {

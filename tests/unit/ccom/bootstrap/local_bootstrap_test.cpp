@@ -106,16 +106,16 @@ TEST(LocalBootstrap, TellsEveryRankOfAnAbort) {
 
 TEST(LocalBootstrap, ANoticeReachesAllRanksAndEndsNothing) {
   auto ranks = Bootstrap::join_all(3);
-  EXPECT_FALSE((*ranks)[0]->told(0));
-  (*ranks)[2]->tell(7, "its model has failed");
-  (*ranks)[0]->tell(7, "rank 2 has failed");
+  EXPECT_FALSE((*ranks)[0]->told(NoticeAbout::kProgram, 0));
+  (*ranks)[2]->tell(NoticeAbout::kProgram, 7, "its model has failed");
+  (*ranks)[0]->tell(NoticeAbout::kProgram, 7, "rank 2 has failed");
   for (const auto& rank : *ranks) {
-    const auto notice = rank->told(5);
+    const auto notice = rank->told(NoticeAbout::kProgram, 5);
     ASSERT_TRUE(notice);
     EXPECT_EQ(notice->rank, 2u);
     EXPECT_EQ(notice->number, 7u);
     EXPECT_EQ(notice->sentence, "its model has failed");
-    EXPECT_FALSE(rank->told(8));
+    EXPECT_FALSE(rank->told(NoticeAbout::kProgram, 8));
   }
   on_all(*ranks, [](Bootstrap& rank) {
     EXPECT_TRUE(rank.all_gather({}, base::Deadline::after(milliseconds(5000))));

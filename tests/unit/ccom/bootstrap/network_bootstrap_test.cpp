@@ -343,10 +343,10 @@ TEST(NetworkBootstrap, TellsAllRanksOfAnAbortAndRegroupsThem) {
 // What the rank is told of numbers from `since` on, within a time that only a lost notice takes.
 std::optional<Notice> await_notice(const Bootstrap& rank, uint64_t since) {
   const base::Deadline until = base::Deadline::after(milliseconds(10000));
-  auto notice = rank.told(since);
+  auto notice = rank.told(NoticeAbout::kProgram, since);
   while (!notice && !until.expired()) {
     std::this_thread::sleep_for(milliseconds(1));
-    notice = rank.told(since);
+    notice = rank.told(NoticeAbout::kProgram, since);
   }
   return notice;
 }
@@ -361,12 +361,12 @@ TEST(NetworkBootstrap, ANoticeOfAnyRankReachesAllRanksAndEndsNothing) {
     rank.on_failure([&](Rank, const Error&) { ++failures; });
     uint64_t number = 100;
     for (const Rank teller : {9u, 0u, 1u, 4u}) {
-      EXPECT_FALSE(rank.told(++number)) << "before it is told";
+      EXPECT_FALSE(rank.told(NoticeAbout::kProgram, ++number)) << "before it is told";
       ASSERT_TRUE(rank.barrier(base::Deadline::after(milliseconds(20000))));
       const std::string sentence = format("rank {} found a NaN", teller);
       if (rank.rank() == teller) {
-        rank.tell(number, sentence);
-        rank.tell(number, "what else has this number");
+        rank.tell(NoticeAbout::kProgram, number, sentence);
+        rank.tell(NoticeAbout::kProgram, number, "what else has this number");
       }
       const auto notice = await_notice(rank, number);
       ASSERT_TRUE(notice) << rank.rank();
@@ -386,7 +386,7 @@ TEST(NetworkBootstrap, EveryRankIsToldSomethingWhenAllTellAtOnce) {
     Bootstrap& rank = **joined;
     for (uint64_t number = 1; number <= 20; ++number) {
       if (rank.rank() % 2 == 0) {
-        rank.tell(number, format("rank {}", rank.rank()));
+        rank.tell(NoticeAbout::kProgram, number, format("rank {}", rank.rank()));
       }
       const auto notice = await_notice(rank, number);
       told += notice && notice->number == number && notice->rank % 2 == 0 &&
@@ -403,7 +403,7 @@ TEST(NetworkBootstrap, ANoticeOfARankThatLeavesBehindItIsHeard) {
     ASSERT_TRUE(joined) << joined.error().sentence;
     ASSERT_TRUE((*joined)->barrier(base::Deadline::after(milliseconds(20000))));
     if ((*joined)->rank() == 2) {
-      (*joined)->tell(3, "it has failed and goes");
+      (*joined)->tell(NoticeAbout::kProgram, 3, "it has failed and goes");
     } else {
       const auto notice = await_notice(**joined, 0);
       told += notice && notice->sentence == "it has failed and goes";

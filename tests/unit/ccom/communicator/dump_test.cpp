@@ -29,8 +29,8 @@ class NamedHost final : public Bootstrap {
   }
   void on_failure(std::function<void(Rank, const Error&)>) override {}
   void abort(const Error&) override {}
-  void tell(uint64_t, const std::string&) override {}
-  std::optional<Notice> told(uint64_t) const override { return std::nullopt; }
+  void tell(NoticeAbout, uint64_t, const std::string&) override {}
+  std::optional<Notice> told(NoticeAbout, uint64_t) const override { return std::nullopt; }
   std::vector<Rank> dead() const override { return {}; }
   Result<std::unique_ptr<Bootstrap>> regroup(const std::vector<Rank>&, base::Deadline) override {
     return fail(CCOM_UNSUPPORTED, "one rank stays alone");

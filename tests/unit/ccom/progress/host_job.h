@@ -36,8 +36,12 @@ class ApartBootstrap final : public Bootstrap {
     real_.on_failure(std::move(handler));
   }
   void abort(const Error& why) override { real_.abort(why); }
-  void tell(uint64_t number, const std::string& sentence) override { real_.tell(number, sentence); }
-  std::optional<Notice> told(uint64_t since) const override { return real_.told(since); }
+  void tell(NoticeAbout about, uint64_t number, const std::string& sentence) override {
+    real_.tell(about, number, sentence);
+  }
+  std::optional<Notice> told(NoticeAbout about, uint64_t since) const override {
+    return real_.told(about, since);
+  }
   std::vector<Rank> dead() const override { return real_.dead(); }
   Result<std::unique_ptr<Bootstrap>> regroup(const std::vector<Rank>& survivors,
                                              base::Deadline deadline) override {
