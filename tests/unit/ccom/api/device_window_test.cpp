@@ -220,7 +220,9 @@ TEST(DeviceWindow, ShowsATensorOfLibnrtBesideHostMemoryAndNothing) {
         EXPECT_EQ(std::count(there.begin() + 2048, there.begin() + 4096, 41), 2048);
         EXPECT_EQ(std::count(there.begin() + 4096, there.begin() + 6144, 42), 2048);
       }
-      if (me == 1) EXPECT_EQ(static_cast<uint8_t*>(host)[4096 + 2047], 42);
+      if (me == 1) {
+        EXPECT_EQ(static_cast<uint8_t*>(host)[4096 + 2047], 42);
+      }
       EXPECT_EQ(ccom_window_close(comm, window), CCOM_SUCCESS) << ccom_last_error();
     });
     nrt_tensor_free(&tensor);
