@@ -23,18 +23,13 @@ std::string words_of(std::string_view call, std::span<const std::byte> mine) {
   return words;
 }
 
-// What follows on further lines is for the ranks, not for people.
-std::string shown(std::string_view said) {
-  return printable(bytes_of(said.substr(0, said.find('\n'))));
-}
-
 Error different(const Bootstrap& bootstrap, std::string_view mine, Rank other,
                 std::string_view theirs) {
   return fail(
       CCOM_MISMATCH,
       "{} says \"{}\", {} says \"{}\"; all ranks must make the same calls in the same order",
-      describe(bootstrap.members()[bootstrap.rank()]), shown(mine),
-      describe(bootstrap.members()[other]), shown(theirs));
+      describe(bootstrap.members()[bootstrap.rank()]), printable(bytes_of(mine)),
+      describe(bootstrap.members()[other]), printable(bytes_of(theirs)));
 }
 
 }  // namespace

@@ -18,6 +18,9 @@
 namespace neuron::ccom {
 namespace {
 
+// What rank 0 says beside a growth, with its number.
+constexpr std::string_view kGrowth = "growth ";
+
 // Rank 0's socket, where ranks that join come.
 Result<int> listen_at(const std::string& root) {
   NEURON_TRY(address, parse_address(root));
@@ -287,26 +290,25 @@ Result<std::unique_ptr<Communicator>> Communicator::shrink() {
 
 Result<std::string> Communicator::meet(const char* function, const std::string& says,
                                        const Beside& mine) {
-  // A word and a trouble stand behind what all say, on lines of their own.
-  const bool alone = mine.word.empty() && mine.trouble.empty();
-  const std::string said = alone ? says : says + "\n" + mine.word + "\n" + mine.trouble;
+  // A word stands behind what all say, and a trouble on a line of its own.
+  const std::string said = says + (mine.word.empty() ? "" : ", " + mine.word) +
+                           (mine.trouble.empty() ? "" : "\n" + mine.trouble);
   NEURON_TRY(all, gather_at(function, *bootstrap_, bytes_of(said),
                             base::Deadline::after(settings_.timeout)));
   Result<std::string> word = std::string();
   for (Rank i = 0; i < size(); ++i) {
     const std::string theirs(reinterpret_cast<const char*>(all[i].data()), all[i].size());
-    if (theirs == says) {
-      continue;
+    const std::string rest = theirs.substr(std::min(says.size(), theirs.size()));
+    const size_t line = rest.find('\n');
+    const std::string beside = rest.substr(0, line);
+    if (!theirs.starts_with(says) || (!beside.empty() && !beside.starts_with(", "))) {
+      return says_otherwise(function, *bootstrap_, bytes_of(said), i, all[i]);
     }
-    const size_t at = says.size() + 1, end = theirs.find('\n', std::min(at, theirs.size()));
-    if (!theirs.starts_with(says + "\n") || end == std::string::npos) {
-      return says_otherwise(function, *bootstrap_, bytes_of(says), i, all[i]);
-    }
-    if (end + 1 != theirs.size() && word) {
+    if (line != std::string::npos && word) {
       word = fail(CCOM_INVALID, "{}: {}: {}", function, describe(bootstrap_->members()[i]),
-                  printable(std::span(all[i]).subspan(end + 1)));
-    } else if (i == 0) {
-      word = theirs.substr(at, end - at);
+                  printable(bytes_of(std::string_view(rest).substr(line + 1))));
+    } else if (i == 0 && !beside.empty()) {
+      word = beside.substr(2);
     }
   }
   return word;
@@ -361,12 +363,12 @@ Result<std::unique_ptr<Communicator>> Communicator::grow(uint32_t ranks, const s
   if (rank() == 0) {
     const auto opened = listen_at(settings.root);
     listener = base::FileDescriptor(opened ? *opened : -1);
-    mine.word = std::to_string(growths_++);
+    mine.word = ccom::format("{}{}", kGrowth, growths_++);
     mine.trouble = opened ? "" : opened.error().sentence;
   }
-  NEURON_TRY(number_text,
-             meet("ccom_grow", ccom::format("{} ranks at {}", ranks, settings.root), mine));
-  const uint64_t number = std::strtoull(number_text.c_str(), nullptr, 10);
+  NEURON_TRY(word, meet("ccom_grow", ccom::format("{} ranks at {}", ranks, settings.root), mine));
+  const uint64_t number =
+      word.starts_with(kGrowth) ? std::strtoull(word.c_str() + kGrowth.size(), nullptr, 10) : 0;
   const auto interrupted = [&] { return end_of_growth(number); };
   const auto joined = [&]() -> Result<std::unique_ptr<Bootstrap>> {
     NEURON_TRY(options, join_options(rank(), ranks, settings));
