@@ -257,7 +257,7 @@ ccom_status_t ccom_launch(ccom_comm_t *comm, const ccom_collective_t *collective
 // until the window is closed, which ends what no signal has told of. A close that fails leaves the
 // window open, unless the communicator has failed: then each rank closes for itself, and the memory
 // is not given again before ccom_free. A tensor that is freed under an open window, and a device
-// that goes away, end the communicator. Puts to devices take no model time.
+// that goes away, end the communicator.
 ccom_status_t ccom_window_open(ccom_comm_t *comm, void *memory, size_t size, uint32_t *window);
 ccom_status_t ccom_window_close(ccom_comm_t *comm, uint32_t window);
 // Writes to `offset` of the target's window, without a call of the target, and then signals.
