@@ -19,6 +19,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 #define CCOM_DEVICE_DMA_ENGINES 16
+#define CCOM_DEVICE_CREDIT_COUNTERS 128  // of a CC core
 
 // One member of a collective: where it computes, and device addresses as its own chip sees them.
 typedef struct ccom_device_member {

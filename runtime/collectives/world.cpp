@@ -93,13 +93,13 @@ Result<std::shared_ptr<World>> World::join(Core& core, uint32_t rank, uint32_t s
     std::memcpy(&member, message.data(), sizeof(member));
     member.host[sizeof(member.host) - 1] = 0;
   }
-  world->number_members();
+  world->number_members(core.device().chip().cores);
   return world;
 }
 
 // Instances in the order of their first ranks. The cores of several nodes are more than a CC core
-// has counters for, so there the ranks themselves are numbered.
-void World::number_members() {
+// has counters for, and so may be those of one, so there the ranks themselves are numbered.
+void World::number_members(uint32_t cores) {
   uint32_t instances = 0;
   for (MemberPlace& member : members_) {
     const auto same = std::find_if(members_.begin(), members_.end(), [&](const MemberPlace& other) {
@@ -110,7 +110,8 @@ void World::number_members() {
   std::vector<uint32_t> counted(instances, 0);
   for (MemberPlace& member : members_) {
     const auto other = std::find_if(members_.begin(), members_.end(), [&](const MemberPlace& m) {
-      return m.instance == member.instance && m.node != member.node;
+      return m.instance == member.instance &&
+             (m.node != member.node || m.chip * cores + m.core >= CCOM_DEVICE_CREDIT_COUNTERS);
     });
     member.credit = 0;
     if (other == members_.end()) continue;

@@ -114,16 +114,35 @@ TEST(Instances, GiveTheBitsOfOneInstanceWhereAlgorithmAndGroupingAreNamed) {
   }
 }
 
-// On cores of trn2.48xlarge, which has 128 of them; trn1.32xlarge ends at 32.
+// An instance type with 32 chips, each of which reaches every other one. They have the cores of
+// generation 3: the addresses of generation 2 name 16 chips.
+std::string with_thirty_two_chips(const Folder& folder) {
+  std::string chips;
+  for (int chip = 0; chip < 32; ++chip) {
+    chips += (chip == 0 ? "" : ",") + ("{\"routing_id\":" + std::to_string(chip)) +
+             ",\"address\":\"0000:" + std::to_string(10 + chip) +
+             ":1c.0\",\"numa_node\":-1,\"neighbours\":[]}";
+  }
+  const std::string path = folder.path() + "/thirty-two-chips.json";
+  test::write_file(path,
+                   "{\"name\":\"thirty-two-chips\",\"devices\":{\"pci_device\":\"0x7364\","
+                   "\"revision\":1,\"generation\":3,\"cores\":8,\"hbm\":{\"stacks\":4,\"gib\":24},"
+                   "\"adapters\":[],\"fabric\":\"switch\",\"chips\":[" +
+                       chips + "]}}");
+  return path;
+}
+
+// Two cores of each chip: of 32 chips on one instance, of 16 on each of two.
 TEST(Instances, OfThirtyTwoRanksEachGiveTheBitsOfOneOfSixtyFour) {
   if (test::kSanitized) {
     GTEST_SKIP() << "64 processes of a sanitizer take more memory than a host has";
   }
   const Folder folder;
-  const auto daemon = [&](const std::string& name) {
-    return Daemon(folder, "trn2.48xlarge", {.name = name, .before = {}, .arguments = {}});
+  const auto daemon = [&](const std::string& name, const std::string& profile) {
+    return Daemon(folder, profile, {.name = name, .before = {}, .arguments = {}});
   };
-  const Daemon first = daemon("first"), second = daemon("second"), whole = daemon("whole");
+  const Daemon first = daemon("first", "trn2.48xlarge"), second = daemon("second", "trn2.48xlarge");
+  const Daemon whole = daemon("whole", with_thirty_two_chips(folder));
   for (const std::string algorithm : {"hierarchical", "ring"}) {
     SCOPED_TRACE(algorithm);
     std::vector<std::vector<std::string>> told;
@@ -135,7 +154,8 @@ TEST(Instances, OfThirtyTwoRanksEachGiveTheBitsOfOneOfSixtyFour) {
           one ? 64 : 32, "all_reduce=" + algorithm,
           {{"CCOM_GROUPING", "32"},
            {"NEURON_LOGICAL_NC_CONFIG", "1"},
-           {"NEURON_RT_ALLOW_LEGACY_NEFF", "1"}});
+           {"NEURON_RT_ALLOW_LEGACY_NEFF", "1"}},
+          4);
       ASSERT_EQ(ranks.lines(), ranks.all_say("ready"));
       ASSERT_EQ(ranks.ask("load good"), ranks.all_say("ready"));
       ASSERT_EQ(ranks.ask("run"), ranks.all_say("sum 2080"));
