@@ -142,6 +142,10 @@ TEST_F(CoreDumps, WhoAskedForOneIsToldByDefaultWhyThereIsNone) {
     const Setting file("NEURON_RT_LOCAL_CORE_DUMP_DIRECTORY", folder_.write("file", "x").c_str());
     EXPECT_THAT(told(), HasSubstr("there is no core dump of the failed execution: "));
   }
+  {
+    const Setting nowhere("NEURON_RT_LOCAL_CORE_DUMP_DIRECTORY", "/proc/nowhere");
+    EXPECT_THAT(told(), HasSubstr("the folder '/proc/nowhere' cannot be made: No such file"));
+  }
   (void)script("exit 3");
   EXPECT_THAT(told(), HasSubstr("the core dump stays where it is: "));
 }

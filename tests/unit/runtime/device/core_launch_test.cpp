@@ -9,6 +9,10 @@
 namespace neuron::runtime {
 namespace {
 
+TEST(CoreLaunch, TakesTheTimeBetweenItsBeginAndItsEnd) {
+  EXPECT_EQ((CoreLaunch::Times{.begin_ns = 5, .end_ns = 12}.taken()), 7u);
+}
+
 TEST(CoreLaunch, AsksForOtherRingsIfThereAreAnyAndTheCoreHasNotTheirs) {
   test::FakeMachine machine;
   const auto core = machine.core(1);

@@ -126,5 +126,22 @@ TEST(CoreTrace, ARingBeginsAnewBetweenExecutionsAndNoEntryIsLostOrSeenTwice) {
   machine.state.on_write = nullptr;
 }
 
+TEST(CoreTrace, WhatARingHeldBeforeItsStartIsNotTaken) {
+  FakeMachine machine;
+  const auto core = machine.core();
+  auto sink = std::make_shared<Listener>();
+  auto trace = CoreTrace::create(*core, sink);
+  ASSERT_TRUE(trace) << trace.error().sentence;
+  const uint64_t base = core->place().notification() + NEURON_NQ_BASE(0);
+  const auto word = [&](uint32_t at) { return machine.state.registers.at(base + at); };
+  auto* const ring = reinterpret_cast<neuron_notification*>(machine.state.bytes_at(
+      uint64_t{word(NEURON_NQ_ADDRESS_HI)} << 32 | word(NEURON_NQ_ADDRESS_LO)));
+  const uint32_t entries = word(NEURON_NQ_SIZE) / NEURON_NOTIFICATION_BYTES;
+  for (uint32_t n = 0; n < entries; ++n) ring[n].word = NEURON_NK_TRACE << NEURON_NW_KIND_SHIFT | 1;
+  ASSERT_TRUE((*trace)->start());
+  (*trace)->read();
+  EXPECT_TRUE(sink->seen.empty());
+}
+
 }  // namespace
 }  // namespace neuron::runtime
