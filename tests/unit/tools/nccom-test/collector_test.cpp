@@ -353,6 +353,21 @@ TEST_F(Collected, WaitsForNewsUntilItsTime) {
             Collector::State::kBroken);
 }
 
+TEST_F(Collected, AnOperationWithinAMeasurementIsProgressAndNoNews) {
+  collector_.put(message(Message::Kind::kAt, 0, 0, "measuring"));
+  const auto next = [&](auto tell) {
+    const auto before = collector_.last_progress();
+    std::this_thread::sleep_for(milliseconds(2));
+    tell();
+    return collector_.last_progress() > before;
+  };
+  EXPECT_TRUE(next([&] { collector_.get_on(); }));
+  EXPECT_TRUE(next([&] { collector_.put(message(Message::Kind::kGetsOn, 0)); }));
+  EXPECT_FALSE(next([&] { collector_.put(message(Message::Kind::kGetsOn, 2)); })) << "no such rank";
+  EXPECT_EQ(collector_.missing(), "rank 0: measuring; rank 1: starting");
+  EXPECT_EQ(collector_.state(), Collector::State::kRunning);
+}
+
 class CollectedHeatMap : public Collected {
  protected:
   CollectedHeatMap()
