@@ -171,6 +171,14 @@ bool find_dead(const Evidence& evidence, Verdict& verdict) {
   return true;
 }
 
+Ranks without_dump(const Evidence& evidence) {
+  Ranks ranks;
+  for (uint32_t number = 0; number < evidence.size; ++number) {
+    if (!wrote_dump(evidence, number)) ranks.push_back(number);
+  }
+  return ranks;
+}
+
 // From rank to rank along the waits, to one that waits for none, wrote no dump, or was met before,
 // which then stands at the end once more.
 Ranks chain_from(const Evidence& evidence, uint32_t number) {
@@ -206,10 +214,7 @@ bool find_without_dump(const Evidence& evidence, Verdict& verdict) {
     }
   }
   if (awaited.empty()) return false;
-  Ranks silent;
-  for (uint32_t number = 0; number < evidence.size; ++number) {
-    if (!wrote_dump(evidence, number)) silent.push_back(number);
-  }
+  const Ranks silent = without_dump(evidence);
   // If most ranks have no dump, the files are not all there, and those that nobody is known to wait
   // for are not to blame; but those of the same processes are.
   const bool all = silent.size() <= evidence.size - silent.size();
@@ -283,6 +288,10 @@ bool find_waits(const Evidence& evidence, Verdict& verdict) {
                                   last_of(first), count_of(verdict.waiting.size()));
   if (missing.size() > 1) {
     verdict.sentence += base::format(" (never began it in all: ranks {})", list_of(missing));
+  }
+  const Ranks silent = without_dump(evidence);
+  if (!first.dumped && silent.size() > 1) {
+    verdict.sentence += base::format(" (wrote no dump in all: ranks {})", list_of(silent));
   }
   return true;
 }
