@@ -37,7 +37,7 @@ test::Words words_of(const test::Words& where, int operations) {
 
 // The limit of an operation is two seconds, and no rank may fail to get on for four.
 void expect_longer_than_its_limit(const test::Words& where, const test::Environment& environment) {
-  constexpr milliseconds kEnough{5000};
+  constexpr milliseconds kEnough{6000};
   int operations = 100;
   for (;;) {
     const auto begun = Clock::now();

@@ -186,7 +186,7 @@ TEST(MessageLine, HasEveryField) {
   EXPECT_EQ(read->total_output, 8u);
   EXPECT_EQ(read->text, "ring  of two lines");
   EXPECT_TRUE(from_line("#nccom 5 0 0 0 0 0 0 0 0 0 0 "));
-  EXPECT_FALSE(from_line("#nccom 6 0 0 0 0 0 0 0 0 0 0 ")) << "there is no such kind";
+  EXPECT_FALSE(from_line("#nccom 7 0 0 0 0 0 0 0 0 0 0 ")) << "there is no such kind";
   EXPECT_FALSE(from_line("#nccom 1 0 0 0 0 0 0 0 0 0 1 x "));
   EXPECT_FALSE(from_line("#nccom 1 0 0 0 0 0 0 0 0 0 1x 1 "));
 }
