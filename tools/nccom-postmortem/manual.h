@@ -21,9 +21,9 @@ that a rank that was killed is not missed.
 The dumps of one job are merged, in any order and number, and one root cause is printed: ranks
 that called different things (both calls), a rank that died (how, and what it did last), a rank that
 never began what the others wait in, a rank that stopped in an operation, ranks that wait for one
-another in a circle, or a rank that aborted. A rank that others wait for and that wrote no dump stands
-still or is cut off, if its dump is not just missing among the files; so do not leave any out. A line
-for each rank follows.
+another in a circle, or a rank that aborted. A rank that others wait for and that wrote no dump
+stands still or is cut off, if its dump is not just missing among the files: give all of them. A
+line for each rank follows.
 
 With `--format json` (or `--json`) one object instead: cause, sentence, ranks, culprits, waiting and
 silent (lists of rank, host and process) and operation (name, number and stream). `ndjson` and `csv`

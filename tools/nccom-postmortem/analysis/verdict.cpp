@@ -183,7 +183,7 @@ Ranks without_dump(const Evidence& evidence) {
 // which then stands at the end once more.
 Ranks chain_from(const Evidence& evidence, uint32_t number) {
   Ranks chain = {number};
-  for (;;) {
+  for (;;) {  // bounded: each turn adds a rank, until one comes a second time
     const auto at = evidence.ranks.find(chain.back());
     const Operation* theirs = at == evidence.ranks.end() ? nullptr : unfinished(at->second);
     if (theirs == nullptr || !at->second.dumped || theirs->waiting_for == chain.back() ||
