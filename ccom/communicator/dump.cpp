@@ -8,8 +8,10 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <mutex>
+#include <system_error>
 
 #include "driver/base/json_text.h"
 
@@ -17,6 +19,12 @@ namespace neuron::ccom {
 namespace {
 
 constexpr uint32_t kSeenRecords = 8;  // of each peer
+constexpr std::string_view kEnding = ".json";
+
+bool is_folder(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
 
 uint64_t now_ns() {
   timespec time{};
@@ -100,15 +108,16 @@ uint32_t FlightDump::number() const {
   return number_;
 }
 
+std::string FlightDump::own_name() const {
+  const uint32_t which = number();
+  return which == 1 ? ccom::format("{}-{}", bootstrap_.rank(), getpid())
+                    : ccom::format("{}-{}-{}", bootstrap_.rank(), getpid(), which);
+}
+
 Result<void> FlightDump::write(const std::string& path) const {
-  struct stat status {};
-  std::string file = path;
   const Rank rank = bootstrap_.rank();
-  if (stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
-    const uint32_t which = number();
-    file += which == 1 ? ccom::format("/ccom-{}-{}.json", rank, getpid())
-                       : ccom::format("/ccom-{}-{}-{}.json", rank, getpid(), which);
-  }
+  const std::string file =
+      is_folder(path) ? ccom::format("{}/ccom-{}.json", path, own_name()) : path;
   // The file is written whole or not at all: a reader may come while another failure is written.
   const std::string part = ccom::format("{}.{}-{}.part", file, rank, getpid());
   NEURON_CHECK(write_file(part, json()));
@@ -120,12 +129,24 @@ Result<void> FlightDump::write(const std::string& path) const {
   return {};
 }
 
+// All ranks have the same path, and each must find a place of its own there.
+Result<void> FlightDump::write_beside_others(const std::string& path) const {
+  const bool file = path.ends_with(kEnding);
+  if (!file) {
+    std::error_code ignored;  // what is in the way shows below
+    std::filesystem::create_directories(path, ignored);
+  }
+  if (is_folder(path)) return write(path);
+  const std::string stem = file ? path.substr(0, path.size() - kEnding.size()) : path;
+  return write(ccom::format("{}-{}{}", stem, own_name(), kEnding));
+}
+
 void FlightDump::after_failure() {
   const ccom_status_t status = failure_.status();
   // A revocation is meant: there is nothing to look for.
   if (!done_ && status != CCOM_SUCCESS && status != CCOM_REVOKED && !path_.empty()) {
     done_ = true;
-    static_cast<void>(write(path_));
+    static_cast<void>(write_beside_others(path_));
   }
 }
 

@@ -18,7 +18,9 @@ namespace neuron::ccom {
 
 class FlightDump {
  public:
-  // `path`: the file or folder for after_failure(); empty: none. All arguments outlive this object.
+  // `path`: for after_failure(); empty: none. All arguments outlive this object. It is a folder,
+  // which is made if it is missing, unless it ends in ".json": then the file of a rank has
+  // -RANK-PID in front of the ending. So has a file beside a path that cannot be a folder.
   FlightDump(const Bootstrap& bootstrap, const SharedMemory& memory, const FlightRecorder& recorder,
              const FirstFailure& failure, std::string path)
       : bootstrap_(bootstrap),
@@ -28,6 +30,7 @@ class FlightDump {
         path_(std::move(path)) {}
 
   std::string json() const;
+  // To this file; an existing folder gets ccom-RANK-PID.json.
   Result<void> write(const std::string& path) const;
   // Writes the dump once, if there is a failure. The communicator's thread calls it when it meets
   // the failure. The thread that notices the failure does not: it may be in the middle of anything.
@@ -37,6 +40,8 @@ class FlightDump {
 
  private:
   uint32_t number() const;
+  std::string own_name() const;  // RANK-PID, with -2 and so on behind it from the second one
+  Result<void> write_beside_others(const std::string& path) const;
 
   const Bootstrap& bootstrap_;
   const SharedMemory& memory_;

@@ -276,7 +276,10 @@ ccom_status_t ccom_wait_signal(ccom_comm_t *comm, uint32_t window, uint32_t sour
 // `size` bytes with the final zero and returns the length of the whole text.
 size_t ccom_explain(ccom_comm_t *comm, const ccom_collective_t *collective, char *text,
                     size_t size);
-// Writes the flight recorder of this rank (the last 1,000 operations) to a file, as JSON.
+// Writes the flight recorder of this rank (the last 1,000 operations) to a file, as JSON; to
+// ccom-RANK-PID.json if `path` is a folder. After a failure each rank does so by itself where
+// CCOM_DUMP_PATH says: in a folder, which is made if it is missing, or, of a path FILE.json, in
+// FILE-RANK-PID.json, so that no rank overwrites the file of another.
 ccom_status_t ccom_dump(ccom_comm_t *comm, const char *path);
 
 size_t ccom_type_size(ccom_type_t type);

@@ -125,7 +125,9 @@ constexpr EnvironmentVariable kTable[] = {
      kCollectives},
     {"CCOM_CALIBRATION", "a file", "measured prices, which nccom-test --calibrate writes",
      kCollectives},
-    {"CCOM_DUMP_PATH", "a file, or a folder", "the dump after a failure of a communicator",
+    {"CCOM_DUMP_PATH", "a folder, or FILE.json",
+     "each rank writes its dump there after a failure of a communicator, as ccom-RANK-PID.json; a "
+     "missing folder is made; FILE.json means FILE-RANK-PID.json",
      kCollectives},
     {"CCOM_ROUGH_SEED", "a number", "the seed of the provider rough+tcp, which is for tests",
      kCollectives},

@@ -21,7 +21,9 @@ that a rank that was killed is not missed.
 The dumps of one job are merged, in any order and number, and one root cause is printed: ranks
 that called different things (both calls), a rank that died (how, and what it did last), a rank that
 never began what the others wait in, a rank that stopped in an operation, ranks that wait for one
-another in a circle, or a rank that aborted. A line for each rank follows.
+another in a circle, or a rank that aborted. A rank that others wait for and that wrote no dump
+stands still or is cut off, if its dump is not just missing among the files: give all of them. A
+line for each rank follows.
 
 With `--format json` (or `--json`) one object instead: cause, sentence, ranks, culprits, waiting and
 silent (lists of rank, host and process) and operation (name, number and stream). `ndjson` and `csv`
@@ -31,7 +33,7 @@ have a line for each rank that is to blame, waits, or is silent.)",
                         kUsageStatus,
                         {3, "a root cause was found"},
                         {4, "ranks failed, but the dumps do not show why"}},
-      .environment = {{"CCOM_DUMP_PATH", "of the job: folder into which its ranks write dumps"}},
+      .environment = {{"CCOM_DUMP_PATH", "of the job: folder for dumps, made if it is missing"}},
       .examples = {{"CCOM_DUMP_PATH=/var/tmp/dumps my-job", "leave dumps behind"},
                    {"nccom-postmortem /var/tmp/dumps/ccom-*.json", "and read them"}},
       .see_also = {"nccom-test(1)"}};

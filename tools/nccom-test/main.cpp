@@ -86,10 +86,35 @@ struct Outcome {
   bool stuck = false;
 };
 
-void show_progress(const Options& options, const Collector& collector) {
-  if (options.quiet || isatty(STDERR_FILENO) == 0) return;
-  std::fprintf(stderr, "\r%zu of %zu sizes", collector.completed_steps(), collector.steps());
-}
+// How far the run is: always on a terminal. In a log a line now and then, of runs that take long.
+class Progress {
+ public:
+  explicit Progress(const Options& options)
+      : quiet_(options.quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
+
+  void show(const Collector& collector) {
+    if (quiet_) return;
+    if (terminal_) {
+      std::fprintf(stderr, "\r%zu of %zu sizes", collector.completed_steps(), collector.steps());
+      return;
+    }
+    const auto past = Clock::now() - begun_;
+    if (past < next_) return;
+    next_ *= 2;
+    std::fprintf(
+        stderr, "nccom-test: after %lld s %zu of %zu sizes are measured\n",
+        static_cast<long long>(std::chrono::duration_cast<std::chrono::seconds>(past).count()),
+        collector.completed_steps(), collector.steps());
+  }
+  void end() const {
+    if (!quiet_ && terminal_) std::fprintf(stderr, "\r\033[K");
+  }
+
+ private:
+  const bool quiet_, terminal_;
+  const Clock::time_point begun_ = Clock::now();
+  std::chrono::seconds next_{5};
+};
 
 void show_words(const std::string& words) { std::fprintf(stderr, "\r\033[K%s", words.c_str()); }
 
@@ -100,14 +125,16 @@ Result<Outcome> run_ranks(const RunContext& context) {
   NEURON_TRY(team, options.launched ? lead_launched(context, collector)
                    : processes      ? start_processes(context)
                                     : start_threads(context, collector));
+  // An operation that ends is progress, also within the measurement of a size.
   // The library has the same limit for each operation and knows more about the cause, so its
   // sentence must come first.
   const auto patience =
       std::chrono::milliseconds(options.timeout_ms) +
       std::max(std::chrono::milliseconds(2000), std::chrono::milliseconds(options.timeout_ms / 4));
+  Progress progress(options);
   while (collector.state() == Collector::State::kRunning) {
     team->poll(collector, Clock::now() + std::chrono::milliseconds(100));
-    show_progress(options, collector);
+    progress.show(collector);
     if (Clock::now() - collector.last_progress() > patience) {
       collector.give_up(format("no rank has got on for {} ms; missing: {}", patience.count(),
                                collector.missing()));
@@ -119,7 +146,7 @@ Result<Outcome> run_ranks(const RunContext& context) {
     const auto end = Clock::now() + std::chrono::milliseconds(2000);
     while (processes && !collector.all_ended() && Clock::now() < end) team->poll(collector, end);
   }
-  if (!options.quiet && isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K");
+  progress.end();
   Outcome outcome;
   outcome.stuck = !team->stop(std::chrono::milliseconds(2000));
   outcome.blocks = collector.blocks();
@@ -187,9 +214,8 @@ Result<void> show_heat_map(const Options& options, const Outcome& outcome) {
 }
 
 // Simulated times beside those of a measured run; false: some are further apart than tolerated.
-Result<bool> show_beside(const Options& options, const std::vector<Block>& blocks, FILE* out) {
-  NEURON_TRY(text, read_text(options.compare));
-  NEURON_TRY(measured, parse_baseline(text, options.compare));
+Result<bool> show_beside(const Options& options, const std::vector<Block>& blocks,
+                         const std::vector<BaselineRow>& measured, FILE* out) {
   NEURON_TRY(beside,
              put_beside(blocks, measured,
                         options.tolerance_given ? std::optional(options.tolerance) : std::nullopt));
@@ -203,16 +229,15 @@ Result<bool> show_beside(const Options& options, const std::vector<Block>& block
 }
 
 // Compares the results with everything given; false: they do not pass.
-Result<bool> judge(const Options& options, const std::vector<Block>& blocks) {
+Result<bool> judge(const Options& options, const std::vector<Block>& blocks,
+                   const std::vector<BaselineRow>& baseline) {
   bool good = true;
   // If standard output is for programs, the verdict goes to standard error.
   FILE* const out = prints_for_programs(options) ? stderr : stdout;
   if (!options.compare.empty() && !options.profile.empty()) {
-    NEURON_TRY(near, show_beside(options, blocks, out));
+    NEURON_TRY(near, show_beside(options, blocks, baseline, out));
     good = near;
   } else if (!options.compare.empty()) {
-    NEURON_TRY(text, read_text(options.compare));
-    NEURON_TRY(baseline, parse_baseline(text, options.compare));
     NEURON_TRY(comparison, compare(blocks, baseline, options.tolerance, options.gibibytes));
     std::fputs(comparison.text.c_str(), out);
     if (comparison.slower != 0) {
@@ -289,7 +314,8 @@ void tell_what_ran(const Options& options, Backend backend, const std::vector<Bl
   std::fputc('\n', stderr);
 }
 
-Result<bool> show(const Options& options, Backend backend, uint64_t seed, Outcome& outcome) {
+Result<bool> show(const Options& options, Backend backend, uint64_t seed, Outcome& outcome,
+                  const std::vector<BaselineRow>& baseline) {
   const Facts facts = configuration(options, backend, seed, outcome.system);
   tell_failures(outcome.blocks, facts, outcome.notes);
   if (options.json != "-" && options.csv != "-") {
@@ -310,7 +336,7 @@ Result<bool> show(const Options& options, Backend backend, uint64_t seed, Outcom
     NEURON_TRY(text, calibrate(options, backend, outcome.blocks));
     std::fputs(text.c_str(), prints_for_programs(options) ? stderr : stdout);
   }
-  NEURON_TRY(good, judge(options, outcome.blocks));
+  NEURON_TRY(good, judge(options, outcome.blocks, baseline));
   if (good) tell_what_ran(options, backend, outcome.blocks);
   return good;
 }
@@ -357,6 +383,13 @@ Result<void> make_dump_folder(const Options& options) {
   return {};
 }
 
+// Before anything is measured: a run may take hours, and may write its own report to the same file.
+Result<std::vector<BaselineRow>> read_baseline(const Options& options) {
+  if (options.compare.empty()) return std::vector<BaselineRow>();
+  NEURON_TRY(text, read_text(options.compare));
+  return parse_baseline(text, options.compare);
+}
+
 uint64_t seed_of(const Options& options) {
   if (options.seed) return *options.seed;
   return static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
@@ -392,6 +425,8 @@ int run(int argc, char** argv) {
        {options->calibration, options->json, options->csv, options->heat_map_file}) {
     if (const auto free = check_writable(file); !free) return complain(free.error(), 1);
   }
+  const auto baseline = read_baseline(*options);
+  if (!baseline) return complain(baseline.error(), 1);
   if (options->check == Check::kRandom && !options->seed) {
     std::fprintf(stderr, "nccom-test: --seed %llu\n", static_cast<unsigned long long>(seed));
   }
@@ -412,7 +447,7 @@ int run(int argc, char** argv) {
     if (!ran) return complain(ran.error(), 1);
     outcome = std::move(*ran);
   }
-  const auto good = show(*options, *backend, seed, outcome);
+  const auto good = show(*options, *backend, seed, outcome, *baseline);
   const bool printed = tools::finish_output("nccom-test");
   if (!good) complain(good.error(), 1);
   const int status = good && *good && printed ? 0 : 1;

@@ -51,9 +51,21 @@ std::string last_of(const RankEvidence& rank) {
   if (!rank.known) return "nothing is known of its operations";
   if (rank.operations.empty()) return "it has begun no operation";
   const Operation& last = rank.operations.back();
-  return base::format(
-      "its last operation was {}, {}", describe(last),
-      last.under_way() ? "begun " + time_text(last.begin_ns) : "ended " + time_text(last.end_ns));
+  const std::string how =
+      last.under_way() ? "begun " + time_text(last.begin_ns)
+      : last.good()    ? "ended " + time_text(last.end_ns)
+                    : base::format("which failed with {} {}", last.status, time_text(last.end_ns));
+  return base::format("its last operation was {}, {}", describe(last), how);
+}
+
+bool wrote_dump(const Evidence& evidence, uint32_t number) {
+  const auto rank = evidence.ranks.find(number);
+  return rank != evidence.ranks.end() && rank->second.dumped;
+}
+
+std::string name_of(const Evidence& evidence, uint32_t number) {
+  const auto rank = evidence.ranks.find(number);
+  return rank == evidence.ranks.end() ? base::format("rank {}", number) : describe(rank->second);
 }
 
 // Ranks that stopped in this operation.
@@ -98,12 +110,18 @@ bool find_mismatch(const Evidence& evidence, Verdict& verdict) {
   return true;
 }
 
-// The operation in which other ranks stopped; of several, the first by number.
+// The operation in which other ranks stopped; of several, the first by number. What a rank without
+// a dump was seen in counts only where no dump shows one: it may have stood still there while the
+// others went on without it.
 const Operation* stopped_in(const Evidence& evidence, uint32_t except) {
   const Operation* found = nullptr;
-  for (const auto& [number, rank] : evidence.ranks) {
-    const Operation* theirs = number == except || rank.dead ? nullptr : unfinished(rank);
-    if (theirs != nullptr && (found == nullptr || theirs->number < found->number)) found = theirs;
+  for (const bool dumped : {true, false}) {
+    for (const auto& [number, rank] : evidence.ranks) {
+      if (number == except || rank.dead || rank.dumped != dumped) continue;
+      const Operation* theirs = unfinished(rank);
+      if (theirs != nullptr && (found == nullptr || theirs->number < found->number)) found = theirs;
+    }
+    if (found != nullptr) break;
   }
   return found;
 }
@@ -153,6 +171,77 @@ bool find_dead(const Evidence& evidence, Verdict& verdict) {
   return true;
 }
 
+Ranks without_dump(const Evidence& evidence) {
+  Ranks ranks;
+  for (uint32_t number = 0; number < evidence.size; ++number) {
+    if (!wrote_dump(evidence, number)) ranks.push_back(number);
+  }
+  return ranks;
+}
+
+// From rank to rank along the waits, to one that waits for none, wrote no dump, or was met before,
+// which then stands at the end once more.
+Ranks chain_from(const Evidence& evidence, uint32_t number) {
+  Ranks chain = {number};
+  for (;;) {  // bounded: each turn adds a rank, until one comes a second time
+    const auto at = evidence.ranks.find(chain.back());
+    const Operation* theirs = at == evidence.ranks.end() ? nullptr : unfinished(at->second);
+    if (theirs == nullptr || !at->second.dumped || theirs->waiting_for == chain.back() ||
+        theirs->waiting_for >= evidence.size) {
+      return chain;
+    }
+    const bool met = std::find(chain.begin(), chain.end(), theirs->waiting_for) != chain.end();
+    chain.push_back(theirs->waiting_for);
+    if (met) return chain;
+  }
+}
+
+// Ranks without a dump that others wait for. Whoever fails writes its dump, so these have not come
+// to that: their processes stand still, or are cut off.
+bool find_without_dump(const Evidence& evidence, Verdict& verdict) {
+  const Operation& operation = *verdict.operation;
+  std::set<uint32_t> awaited;
+  std::string who;
+  for (const uint32_t number : waiting_in(evidence, operation, {})) {
+    if (!wrote_dump(evidence, number)) continue;
+    const Ranks chain = chain_from(evidence, number);
+    if (chain.size() < 2 || wrote_dump(evidence, chain.back())) continue;
+    awaited.insert(chain.back());
+    if (who.empty()) {
+      const uint32_t last = chain[chain.size() - 2];
+      who =
+          base::format("{} waits for {}", name_of(evidence, last), name_of(evidence, chain.back()));
+    }
+  }
+  if (awaited.empty()) return false;
+  const Ranks silent = without_dump(evidence);
+  // If most ranks have no dump, the files are not all there, and those that nobody is known to wait
+  // for are not to blame; but those of the same processes are.
+  const bool all = silent.size() <= evidence.size - silent.size();
+  for (const uint32_t number : silent) {
+    const auto rank = evidence.ranks.find(number);
+    const bool beside = rank != evidence.ranks.end() && rank->second.process != 0 &&
+                        std::any_of(awaited.begin(), awaited.end(), [&](uint32_t other) {
+                          const auto there = evidence.ranks.find(other);
+                          return there != evidence.ranks.end() &&
+                                 there->second.host == rank->second.host &&
+                                 there->second.process == rank->second.process;
+                        });
+    if (all || beside || awaited.count(number) != 0) verdict.culprits.push_back(number);
+  }
+  verdict.cause = Cause::kStuckRank;
+  verdict.waiting = waiting_in(evidence, operation, verdict.culprits);
+  const bool one = verdict.culprits.size() == 1;
+  const std::string named =
+      base::format("{} {}", one ? "rank" : "ranks", list_of(verdict.culprits));
+  verdict.sentence = base::format(
+      "{} wrote no dump, and {} in {}; look whether {} {}, or add {}; {} for {}", named, who,
+      describe(operation), one ? "its process stands still" : "their processes stand still",
+      "or cannot be reached", one ? "its dump" : "their dumps", count_of(verdict.waiting.size()),
+      one ? "it" : "them");
+  return true;
+}
+
 bool find_waits(const Evidence& evidence, Verdict& verdict) {
   const Operation* operation = stopped_in(evidence, UINT32_MAX);
   if (operation == nullptr) return false;
@@ -165,44 +254,44 @@ bool find_waits(const Evidence& evidence, Verdict& verdict) {
   }
   verdict.operation = *operation;
   if (missing.empty()) {
+    if (find_without_dump(evidence, verdict)) return true;
     // All ranks began the operation: follow the waits from rank to rank.
     Ranks chain;
-    const RankEvidence* at = nullptr;
-    for (const auto& [number, rank] : evidence.ranks) {
-      const Operation* theirs = unfinished(rank);
-      if (theirs != nullptr && theirs->number == operation->number) at = &rank;
+    for (const uint32_t number : waiting_in(evidence, *operation, {})) {
+      chain = chain_from(evidence, number);
     }
-    while (at != nullptr && std::find(chain.begin(), chain.end(), at->rank) == chain.end()) {
-      chain.push_back(at->rank);
-      const Operation* theirs = unfinished(*at);
-      const auto next =
-          theirs == nullptr ? evidence.ranks.end() : evidence.ranks.find(theirs->waiting_for);
-      if (next == evidence.ranks.end() || next->first == at->rank) break;
-      at = &next->second;
-    }
-    const bool circle = at != nullptr && !chain.empty() && chain.back() != at->rank;
+    if (chain.empty()) return false;
+    const auto met = std::find(chain.begin(), chain.end(), chain.back());
+    const bool circle = met + 1 != chain.end();
     verdict.cause = circle ? Cause::kCircle : Cause::kStuckRank;
-    verdict.culprits = circle ? Ranks(std::find(chain.begin(), chain.end(), at->rank), chain.end())
-                              : Ranks{chain.empty() ? operation->waiting_for : chain.back()};
+    verdict.culprits = circle ? Ranks(met, chain.end() - 1) : Ranks{chain.back()};
     verdict.waiting = waiting_in(evidence, *operation, verdict.culprits);
     const RankEvidence& rank = evidence.ranks.at(verdict.culprits.front());
+    const char* all = verdict.silent.empty() ? "all ranks" : "all ranks that are known";
     verdict.sentence =
-        circle ? base::format("all ranks began {}, and ranks {} wait for one another in a circle",
+        circle ? base::format("{} began {}, and ranks {} wait for one another in a circle", all,
                               describe(*operation), list_of(verdict.culprits))
-               : base::format("all ranks began {}, but {} stopped in it; {}; {} for it",
+               : base::format("{} began {}, but {} stopped in it; {}; {} for it", all,
                               describe(*operation), describe(rank), last_of(rank),
                               count_of(verdict.waiting.size()));
     return true;
   }
+  // Those without a dump first: whoever fails because of others writes one.
+  std::stable_partition(missing.begin(), missing.end(),
+                        [&](uint32_t number) { return !wrote_dump(evidence, number); });
   verdict.cause = Cause::kMissingRank;
   verdict.culprits = missing;
   verdict.waiting = waiting_in(evidence, *operation, missing);
   const RankEvidence& first = evidence.ranks.at(missing.front());
-  verdict.sentence =
-      base::format("{} never began {}; {}; {} for it", describe(first), describe(*operation),
-                   last_of(first), count_of(verdict.waiting.size()));
+  verdict.sentence = base::format("{} never began {}{}; {}; {} for it", describe(first),
+                                  describe(*operation), first.dumped ? "" : " and wrote no dump",
+                                  last_of(first), count_of(verdict.waiting.size()));
   if (missing.size() > 1) {
     verdict.sentence += base::format(" (never began it in all: ranks {})", list_of(missing));
+  }
+  const Ranks silent = without_dump(evidence);
+  if (!first.dumped && silent.size() > 1) {
+    verdict.sentence += base::format(" (wrote no dump in all: ranks {})", list_of(silent));
   }
   return true;
 }
@@ -222,6 +311,27 @@ bool find_sentence(const Evidence& evidence, Verdict& verdict) {
   return true;
 }
 
+// Somebody ends a job that does not get on, and the survivors say that they were aborted. The cause
+// then is a rank that they waited for and that wrote no dump, unless that one said that it aborted.
+bool find_before_abort(const Evidence& evidence, Verdict& verdict) {
+  for (const auto& [number, rank] : evidence.ranks) {
+    if (rank.dumped) continue;
+    const std::string name = base::format("rank {} ", number);
+    for (const auto& [other, told] : evidence.ranks) {
+      const size_t at = told.sentence.find(name);
+      if (at != std::string::npos && told.sentence.find(" aborted", at) != std::string::npos) {
+        return false;
+      }
+    }
+  }
+  Verdict waits = verdict;
+  if (!find_waits(evidence, waits) || wrote_dump(evidence, waits.culprits.front())) return false;
+  verdict = std::move(waits);
+  Verdict first;
+  if (find_sentence(evidence, first)) verdict.sentence += "; " + first.sentence;
+  return true;
+}
+
 }  // namespace
 
 Verdict judge(const Evidence& evidence) {
@@ -233,8 +343,8 @@ Verdict judge(const Evidence& evidence) {
   const bool aborted = std::any_of(evidence.ranks.begin(), evidence.ranks.end(),
                                    [](const auto& e) { return e.second.status == "CCOM_ABORTED"; });
   if (find_mismatch(evidence, verdict) || find_dead(evidence, verdict) ||
-      (aborted && find_sentence(evidence, verdict)) || find_waits(evidence, verdict) ||
-      find_sentence(evidence, verdict)) {
+      (aborted && (find_before_abort(evidence, verdict) || find_sentence(evidence, verdict))) ||
+      find_waits(evidence, verdict) || find_sentence(evidence, verdict)) {
     return verdict;
   }
   verdict.sentence = base::format("nothing failed on the {} ranks that are known",

@@ -4,8 +4,9 @@
 //
 // Concepts: causes are tried in this order. Ranks called different operations: the first operation
 // of a stream in which two ranks differ. A rank died: the operation in which the others waited for
-// it. Ranks wait: the waits are followed to a rank that waits for none, or to a cycle. A rank
-// aborted: which, and why. Otherwise nothing is wrong, or the dumps do not show it. Callers:
+// it. Ranks wait: the waits are followed to a rank that waits for none or wrote no dump, or to a
+// cycle of ranks that all wrote one. A rank aborted: which, and why, unless the survivors waited
+// for one that wrote no dump. Otherwise nothing is wrong, or the dumps do not show it. Callers:
 // main(), tests. Thread-safe: values. Cannot fail.
 #ifndef TOOLS_NCCOM_POSTMORTEM_ANALYSIS_VERDICT_H
 #define TOOLS_NCCOM_POSTMORTEM_ANALYSIS_VERDICT_H

@@ -98,7 +98,8 @@ void declare_place(tools::Command& line, Options& o, Raw& raw) {
   line.option("--root-comm-id", o.root, "ADDRESS:PORT of rank 0; default: NEURON_RT_ROOT_COMM_ID")
       .last_wins();
   line.option("--mpi-log-dir,--log-dir", o.log_folder, "folder for the output of each process");
-  line.option("--timeout", o.timeout_ms, "milliseconds that one step may take")
+  line.option("--timeout", o.timeout_ms,
+              "milliseconds that one operation may take, or another step")
       .between(10u, 86'400'000u);
   line.option("--providers", o.providers, "libfabric providers in order of preference");
   line.flag("--no-shared-memory", o.no_shared_memory, "treat all ranks as ones on other hosts");
@@ -141,8 +142,10 @@ void declare_place(tools::Command& line, Options& o, Raw& raw) {
               "none (each flow has a fixed part)")
       .one_of({"links", "memory", "none"})
       .with_default("links");
-  line.option("--fail", o.failed,
-              "links and NICs that have failed, simulated: NODE/CHIP-CHIP or NODE/nicNUMBER");
+  line.option(
+      "--fail", o.failed,
+      "links and NICs that have failed, simulated: NODE/CHIP-CHIP or NODE/nicNUMBER; several "
+      "values one behind the other");
   line.option("--memory", raw.memory,
               "that a simulation may take; an algorithm that needs more is refused at once")
       .with_default("2G");
@@ -226,8 +229,9 @@ Result<OnChipShape> parse_shape(const std::string& name, const std::string& text
   return shape;
 }
 
-// "-t avg p50 allr" and "-s n1 n2 allr": the operation behind the values of an option is none of
-// them. A host may be called as an operation is, if another word is the operation.
+// "-t avg p50 allr", "--fail 0/0-1 allr" and "-s n1 n2 allr": the operation behind the values of an
+// option is none of them. A host may be called as an operation is, if another word is the
+// operation.
 void take_operations_behind(Raw& raw, std::vector<std::string>& values) {
   size_t first = values.size();
   while (first != 0 && is_operation(values[first - 1])) --first;
@@ -243,6 +247,7 @@ void find_operations(Options& o, Raw& raw) {
     raw.check = "random";
   }
   take_operations_behind(raw, raw.statistics);
+  take_operations_behind(raw, o.failed);
   if (raw.operations.empty() && raw.streams.empty()) take_operations_behind(raw, o.hosts);
 }
 
@@ -467,6 +472,12 @@ Result<void> read_place(Options& o, const Raw& raw, const tools::Command& line) 
 
 Result<void> check_ranks(const Options& o, const Raw& raw) {
   if (o.operations.empty() && raw.streams.empty() && !o.heat_map && o.calibration.empty()) {
+    if (is_operation(o.compare)) {
+      return fail(CCOM_INVALID,
+                  "--compare takes the file of an earlier JSON report; it was given {}, and no "
+                  "operation is left: give --compare FILE {}",
+                  o.compare, o.compare);
+    }
     return fail(CCOM_INVALID, "which operation? For example: nccom-test all_reduce -r 2");
   }
   if (o.ranks == 0) {

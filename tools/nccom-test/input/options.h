@@ -64,7 +64,7 @@ struct Options {
   std::optional<tools::Launched> launched;  // by mpirun or srun, without --hosts
   std::string log_folder;
   bool debug = false;
-  uint32_t timeout_ms = 60000;  // of a step
+  uint32_t timeout_ms = 60000;  // of an operation, or another step of a rank
   bool pin = false;
   std::string providers;
   bool fast_order = false;

@@ -71,6 +71,10 @@ Collector::Cell& Collector::cell(const Message& message) {
 void Collector::put(const Message& message) {
   const std::lock_guard lock(mutex_);
   if (message.rank >= ranks_) return;
+  if (message.kind == Message::Kind::kGetsOn) {
+    progress_ = Clock::now();
+    return;
+  }
   RankState& rank = rank_states_[message.rank];
   ++changes_;
   changed_.notify_all();
@@ -198,6 +202,11 @@ Collector::State Collector::wait_until(Clock::time_point until) {
 Collector::Clock::time_point Collector::last_progress() const {
   const std::lock_guard lock(mutex_);
   return progress_;
+}
+
+void Collector::get_on() {
+  const std::lock_guard lock(mutex_);
+  progress_ = Clock::now();
 }
 
 std::string Collector::missing() const {

@@ -38,7 +38,10 @@ class Collector {
   bool all_ended() const;
   // Waits for the next change, at most until `until`.
   State wait_until(Clock::time_point until);
+  // Of any rank: a message, an operation of a measurement.
   Clock::time_point last_progress() const;
+  // Operations have ended that no message tells of.
+  void get_on();
   // "rank 3: measuring all_reduce 1024 B; ..." of the ranks that the others wait for.
   std::string missing() const;
   // Ends the run: the step under way is a failure with this sentence.

@@ -229,6 +229,7 @@ class Device final : public Participant {
   uint32_t results_of(size_t) const override { return 1; }
 
   Result<void> write(const Slot& slot, std::span<const std::byte> input) override {
+    get_on();
     const DeviceCall& call = calls_[slot.block][slot.work];
     if (call.sets.empty() || input.empty()) return {};
     return checked(
@@ -242,6 +243,7 @@ class Device final : public Participant {
   uint32_t inputs_in_turn() const override { return 2; }
 
   Result<std::span<const std::byte>> result(const Slot& slot) override {
+    get_on();
     const DeviceCall& call = calls_[slot.block][slot.work];
     result_.resize(call.output_bytes);
     if (!call.sets.empty() && !result_.empty() && call.owns_output) {
@@ -260,6 +262,7 @@ class Device final : public Participant {
     if (model_ == nullptr) return {};
     const Set& set = sets_[iteration % sets_.size()];
     NEURON_CHECK(checked(nrt_execute(model_, set.inputs, set.outputs)));
+    get_on();
     nrt_open_execution_report_t report{};
     report.size = sizeof report;
     NEURON_CHECK(checked(nrt_open_get_execution_report(model_, &report)));

@@ -25,6 +25,8 @@ namespace {
 constexpr uint64_t kAlignment = 4096;
 constexpr uint64_t kSpare = 64ull << 20;  // for the library's own data there
 constexpr size_t kMostUnique = 1024;
+// Beyond the time limit of an operation: the library's own sentence comes first.
+constexpr std::chrono::seconds kSpareTime{1};
 
 uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -96,6 +98,7 @@ struct BlockState {
   // Of an iteration:
   ccom_request_t* request = nullptr;
   uint32_t started = 0;
+  Clock::time_point until;  // for the operation under way
 };
 
 class Host final : public Participant {
@@ -155,6 +158,7 @@ class Host final : public Participant {
   }
 
   Result<void> write(const Slot& slot, std::span<const std::byte> input) override {
+    get_on();
     for (const Buffers& one : buffers_in(slot)) {
       // The untouched first: in place, the input lies within the output or holds it.
       spoil(slot, one);
@@ -166,12 +170,14 @@ class Host final : public Participant {
   // An input that no output has overwritten stays as it is, also in the caches of the processors.
   Result<void> renew(const Slot& slot, std::span<const std::byte> input) override {
     if (blocks_[slot.block].what->in_place) return write(slot, input);
+    get_on();
     for (const Buffers& one : buffers_in(slot)) spoil(slot, one);
     return {};
   }
   uint32_t inputs_in_turn() const override { return 1; }
 
   Result<std::span<const std::byte>> result(const Slot& slot) override {
+    get_on();
     const std::byte* output = buffers_in(slot)[slot.repetition].output;
     return std::span(output, call_of(slot).sizes.output);
   }
@@ -193,6 +199,7 @@ class Host final : public Participant {
       for (uint32_t r = 0; r < block.what->repetitions; ++r) {
         for (HostCall& call : block.calls) {
           NEURON_CHECK(checked(ccom_run(block.comm, &chosen(call, iteration, r))));
+          get_on();
         }
       }
       times_us[0] = since(begin) / block.what->repetitions;
@@ -326,14 +333,13 @@ class Host final : public Participant {
     NEURON_CHECK(
         checked(ccom_start(block.comm, &chosen(call, iteration, repetition), &block.request)));
     ++block.started;
+    block.until = Clock::now() + std::chrono::milliseconds(settings_.timeout_ms) + kSpareTime;
     return true;
   }
 
   // One operation of each block under way at any time.
   Result<void> concurrently(size_t iteration, std::vector<double>& times_us) {
     const auto begin = Clock::now();
-    const auto end =
-        begin + std::chrono::milliseconds(settings_.timeout_ms) + std::chrono::seconds(1);
     size_t open = 0;
     for (BlockState& block : blocks_) {
       block.started = 0;
@@ -347,7 +353,7 @@ class Host final : public Participant {
         if (block.request == nullptr) continue;
         const ccom_status_t status = ccom_test(block.request);
         if (status == CCOM_IN_PROGRESS) {
-          if (Clock::now() > end) {
+          if (Clock::now() > block.until) {
             return fail(CCOM_TIMEOUT, "an operation of stream {} did not end within {} ms",
                         block.what->stream, settings_.timeout_ms);
           }
@@ -355,6 +361,7 @@ class Host final : public Participant {
         }
         block.request = nullptr;
         NEURON_CHECK(checked(status));
+        get_on();
         NEURON_TRY(started, start_next(block, iteration));
         if (!started) {
           times_us[b] = since(begin) / block.what->repetitions;

@@ -168,6 +168,7 @@ class JoinedTeam final : public Team {
     std::erase_if(peers_, [&](const Peer& peer) {
       return !peer.process && (!listener_ || Clock::now() > peer.until);
     });
+    if (threads_->got_on()) collector.get_on();
     if (listener_ && Clock::now() > end_of_joining_) miss(collector);
   }
 

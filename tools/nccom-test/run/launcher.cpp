@@ -31,6 +31,8 @@ using Clock = Collector::Clock;
 
 namespace {
 
+// How often a process says that its ranks get on. The watchdog's patience is longer than two of it.
+constexpr std::chrono::milliseconds kTellsProgress{750};
 constexpr int kNoProgram = 127;  // the exit status of a shell that does not find a program
 
 Result<std::string> new_secret() {
@@ -57,7 +59,10 @@ Result<std::string> free_root() {
 class ThreadTeam final : public Team {
  public:
   explicit ThreadTeam(std::unique_ptr<RankThreads> threads) : threads_(std::move(threads)) {}
-  void poll(Collector& collector, Clock::time_point until) override { collector.wait_until(until); }
+  void poll(Collector& collector, Clock::time_point until) override {
+    collector.wait_until(until);
+    if (threads_->got_on()) collector.get_on();
+  }
   bool stop(std::chrono::milliseconds patience) override {
     threads_->abort();
     if (threads_->ended(patience)) return true;
@@ -338,7 +343,15 @@ int run_worker(const RunContext& context, const std::string& secret) {
     }
     return 1;
   }
+  Message gets_on;
+  gets_on.kind = Message::Kind::kGetsOn;
+  gets_on.rank = context.options->worker->first;
+  auto told = Clock::now();
   while (!(*threads)->ended(std::chrono::milliseconds(0))) {
+    if (Clock::now() - told >= kTellsProgress && (*threads)->got_on()) {
+      sink(gets_on);
+      told = Clock::now();
+    }
     pollfd input{STDIN_FILENO, POLLIN, 0};
     char c = 0;
     if (::poll(&input, 1, 50) > 0 && read(STDIN_FILENO, &c, 1) <= 0) {

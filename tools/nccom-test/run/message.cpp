@@ -56,7 +56,7 @@ std::optional<Message> from_line(std::string_view line) {
     if (!number(word(line), value)) return {};
   }
   Message message;
-  if (numbers[0] > static_cast<uint64_t>(Message::Kind::kEnd) || numbers[10] > line.size()) {
+  if (numbers[0] > static_cast<uint64_t>(Message::Kind::kGetsOn) || numbers[10] > line.size()) {
     return {};
   }
   message.kind = static_cast<Message::Kind>(numbers[0]);

@@ -21,6 +21,7 @@ struct Message {
     kFailed,   // a step cannot be done; the rank goes on with the next one: text
     kBroken,   // the rank ends: text
     kEnd,      // the rank is through
+    kGetsOn,   // ranks of the process of this one have ended operations since the last message
   };
   Kind kind = Kind::kAt;
   uint32_t rank = 0;

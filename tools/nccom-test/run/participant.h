@@ -10,7 +10,9 @@
 #ifndef TOOLS_NCCOM_TEST_RUN_PARTICIPANT_H
 #define TOOLS_NCCOM_TEST_RUN_PARTICIPANT_H
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -70,6 +72,17 @@ class Participant {
   virtual ccom::Result<void> execute(size_t iteration, std::vector<double>& times_us) = 0;
   virtual std::string algorithm(size_t block) = 0;
   virtual void abort() = 0;
+
+  // Rises with each operation that has ended and each buffer that was written or read: a rank whose
+  // count rises gets on. From any thread.
+  uint64_t progress() const { return progress_.load(std::memory_order_relaxed); }
+
+ protected:
+  // In the rank's thread, which alone writes: that costs no more than a plain addition.
+  void get_on() { progress_.store(progress() + 1, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> progress_{0};
 };
 
 }  // namespace neuron::nccom

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <system_error>
+#include <utility>
 
 #include "driver/base/backoff.h"
 #include "driver/base/deadline.h"
@@ -155,6 +156,12 @@ void RankThreads::abort() {
   // Pairs with the release of the threads that end.
   if (running_.load(std::memory_order_acquire) == 0) return;
   for (const auto& rank : ranks_) rank->participant->abort();
+}
+
+bool RankThreads::got_on() {
+  uint64_t all = 0;
+  for (const auto& rank : ranks_) all += rank->participant->progress();
+  return all != std::exchange(seen_, all);
 }
 
 bool RankThreads::ended(std::chrono::milliseconds patience) {

@@ -27,12 +27,15 @@ class RankThreads {
 
   void abort();
   bool ended(std::chrono::milliseconds patience);
+  // Whether a rank has ended an operation since the last call. Callers: one thread.
+  bool got_on();
 
  private:
   struct Rank;
   RankThreads() = default;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::atomic<size_t> running_{0};
+  uint64_t seen_ = 0;  // of all ranks' progress
 };
 
 }  // namespace neuron::nccom

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ccom/communicator/dump.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <filesystem>
 #include <fstream>
@@ -101,6 +104,48 @@ TEST(FlightDump, IsWrittenOnceAfterAFailureIntoAFolderWithAnyName) {
   dumped.dump->after_failure();
   EXPECT_TRUE(take_files(folder).empty()) << "it was written a second time";
   std::filesystem::remove_all(made);
+}
+
+// The names of what a failure leaves in a new folder, when the dump goes to `path` in it; the
+// process has `communicators` of rank 0.
+std::vector<std::string> names_after_failures(const std::string& path, int communicators,
+                                              bool with_file = false) {
+  char made[] = "/tmp/ccom-dump-XXXXXX";
+  EXPECT_NE(mkdtemp(made), nullptr);
+  const std::filesystem::path folder(made);
+  if (with_file) std::ofstream(folder / path) << "of another";
+  for (int i = 0; i < communicators; ++i) {
+    Dumped dumped("here", folder / path);
+    dumped.failure.note(fail(CCOM_RANK_DEAD, "a failure"));
+    dumped.dump->after_failure();
+  }
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) names.push_back(entry.path().lexically_relative(folder));
+  }
+  std::sort(names.begin(), names.end());
+  std::filesystem::remove_all(folder);
+  return names;
+}
+
+TEST(FlightDump, OfEachRankHasAPlaceOfItsOwnAlsoInAFolderThatIsMissing) {
+  using testing::AllOf;
+  using testing::EndsWith;
+  using testing::StartsWith;
+  const std::string own = std::string("0-") + std::to_string(getpid());
+  for (const std::string folder : {"dumps", "dumps/", "deep/dumps"}) {
+    const std::string inside = folder.ends_with('/') ? folder : folder + "/";
+    EXPECT_THAT(names_after_failures(folder, 2),
+                testing::Each(AllOf(StartsWith(inside + "ccom-" + own), EndsWith(".json"))));
+    EXPECT_EQ(names_after_failures(folder, 2).size(), 2u) << folder;
+  }
+  const auto files = names_after_failures("failure.json", 2);
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_THAT(files, testing::Each(AllOf(StartsWith("failure-" + own), EndsWith(".json"))));
+  const auto beside = names_after_failures("taken", 1, true);
+  ASSERT_EQ(beside.size(), 2u) << "a file is where the folder should be";
+  EXPECT_EQ(beside[0], "taken");
+  EXPECT_THAT(beside[1], StartsWith("taken-" + own));
 }
 
 }  // namespace

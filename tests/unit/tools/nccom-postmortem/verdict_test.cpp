@@ -115,6 +115,61 @@ TEST(Verdict, FindsACircleOfWaits) {
   EXPECT_EQ(verdict.culprits.size(), 3u);
 }
 
+// What a rank of this host showed when another wrote its dump.
+std::string seen_of(uint32_t rank, const std::vector<Made>& list) {
+  return format("{{\"rank\": {}, \"begun\": {}, \"operations\": {}}}", rank, list.back().number + 1,
+                operations(list));
+}
+
+TEST(Verdict, OfAProcessThatStandsStillNamesItAndNoCircle) {
+  // Rank 2 is stopped in the operation, in which it waits for rank 0 as rank 0 does for it.
+  const std::string still = seen_of(2, {{4}, {5, "", 8, 0}});
+  for (const char* status : {"CCOM_TIMEOUT", "CCOM_ABORTED"}) {
+    const Evidence evidence =
+        merge({dump(0, {{4}, {5, status, 8, 2}}, status, "rank 0 (host b) aborted: x", "", still),
+               dump(1, {{4}, {5, status, 8, 0}}, status, "rank 0 (host b) aborted: x", "", still)});
+    const Verdict verdict = judge(evidence);
+    EXPECT_EQ(verdict.cause, Cause::kStuckRank) << verdict.sentence;
+    EXPECT_EQ(verdict.culprits, std::vector<uint32_t>{2});
+    EXPECT_EQ(verdict.waiting, (std::vector<uint32_t>{0, 1}));
+    EXPECT_EQ(
+        verdict.sentence.substr(0, verdict.sentence.find("; rank 0 ")),
+        "rank 2 wrote no dump, and rank 0 (host b, pid 10) waits for rank 2 (host b, pid 12) in "
+        "all_reduce 5 of stream 0; look whether its process stands still or cannot be reached, or "
+        "add its dump; 2 ranks wait for it");
+    EXPECT_NE(text_of(verdict, evidence)
+                  .find(format("all_reduce 5 of stream 0, which failed with {} 1970", status)),
+              std::string::npos)
+        << text_of(verdict, evidence);
+  }
+}
+
+TEST(Verdict, OfAProcessThatStandsStillInAnEarlierOperationIsThatItNeverBeganTheLater) {
+  // The others had all they needed of it, and went on.
+  const std::string still = seen_of(2, {{4}, {5, "", 8, 0}});
+  const Verdict verdict =
+      judge(merge({dump(0, {{5}, {6, "CCOM_TIMEOUT", 8, 2}}, "CCOM_TIMEOUT", "x", "", still),
+                   dump(1, {{5}, {6, "CCOM_TIMEOUT", 8, 0}}, "CCOM_TIMEOUT", "x", "", still)}));
+  EXPECT_EQ(verdict.cause, Cause::kMissingRank);
+  EXPECT_EQ(verdict.culprits, std::vector<uint32_t>{2});
+  EXPECT_NE(verdict.sentence.find("never began all_reduce 6 of stream 0 and wrote no dump"),
+            std::string::npos)
+      << verdict.sentence;
+}
+
+TEST(Verdict, DoesNotSayOfRanksThatNoDumpShowsThatTheyBegan) {
+  const Verdict verdict = judge(merge({dump(0, {{5, "CCOM_TIMEOUT", 8, 1}}, "CCOM_TIMEOUT", "x"),
+                                       dump(1, {{5, "CCOM_TIMEOUT", 8, 0}}, "CCOM_TIMEOUT", "x")}));
+  EXPECT_EQ(verdict.cause, Cause::kCircle);
+  EXPECT_EQ(verdict.sentence.find("all ranks that are known began"), 0u) << verdict.sentence;
+}
+
+TEST(Verdict, OfManyDumpsThatAreMissingBlamesOnlyTheRanksThatOthersWaitFor) {
+  const Verdict verdict = judge(merge({dump(0, {{5, "CCOM_TIMEOUT", 8, 2}}, "CCOM_TIMEOUT", "x")}));
+  EXPECT_EQ(verdict.cause, Cause::kStuckRank);
+  EXPECT_EQ(verdict.culprits, std::vector<uint32_t>{2});
+}
+
 TEST(Verdict, NamesWhoAborted) {
   const Verdict verdict =
       judge(merge({dump(1, {{5, "CCOM_ABORTED"}}, "CCOM_ABORTED", "rank 2 (host b) aborted")}));

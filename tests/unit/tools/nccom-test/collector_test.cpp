@@ -186,7 +186,7 @@ TEST(MessageLine, HasEveryField) {
   EXPECT_EQ(read->total_output, 8u);
   EXPECT_EQ(read->text, "ring  of two lines");
   EXPECT_TRUE(from_line("#nccom 5 0 0 0 0 0 0 0 0 0 0 "));
-  EXPECT_FALSE(from_line("#nccom 6 0 0 0 0 0 0 0 0 0 0 ")) << "there is no such kind";
+  EXPECT_FALSE(from_line("#nccom 7 0 0 0 0 0 0 0 0 0 0 ")) << "there is no such kind";
   EXPECT_FALSE(from_line("#nccom 1 0 0 0 0 0 0 0 0 0 1 x "));
   EXPECT_FALSE(from_line("#nccom 1 0 0 0 0 0 0 0 0 0 1x 1 "));
 }
@@ -351,6 +351,21 @@ TEST_F(Collected, WaitsForNewsUntilItsTime) {
   collector_.give_up("too late");
   EXPECT_EQ(collector_.wait_until(Collector::Clock::now() + std::chrono::seconds(60)),
             Collector::State::kBroken);
+}
+
+TEST_F(Collected, AnOperationWithinAMeasurementIsProgressAndNoNews) {
+  collector_.put(message(Message::Kind::kAt, 0, 0, "measuring"));
+  const auto next = [&](auto tell) {
+    const auto before = collector_.last_progress();
+    std::this_thread::sleep_for(milliseconds(2));
+    tell();
+    return collector_.last_progress() > before;
+  };
+  EXPECT_TRUE(next([&] { collector_.get_on(); }));
+  EXPECT_TRUE(next([&] { collector_.put(message(Message::Kind::kGetsOn, 0)); }));
+  EXPECT_FALSE(next([&] { collector_.put(message(Message::Kind::kGetsOn, 2)); })) << "no such rank";
+  EXPECT_EQ(collector_.missing(), "rank 0: measuring; rank 1: starting");
+  EXPECT_EQ(collector_.state(), Collector::State::kRunning);
 }
 
 class CollectedHeatMap : public Collected {

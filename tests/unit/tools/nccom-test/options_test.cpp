@@ -178,6 +178,17 @@ TEST(Options, AnOperationBehindAListOfStatisticsOrHostsIsTheOperation) {
   ASSERT_TRUE(options) << options.error().sentence;
   EXPECT_EQ(options->hosts, (std::vector<std::string>{"n1", "reduce"})) << "a host of that name";
   EXPECT_THAT(complaint({"-r", "2", "-t", "avg", "allr", "fast"}), HasSubstr("--stats allr"));
+  options = parsed({"--simulate", "trn1.32xlarge", "-r", "32", "--fail", "0/0-1", "0/1-2", "allr"});
+  ASSERT_TRUE(options) << options.error().sentence;
+  EXPECT_EQ(options->operations, std::vector<ccom_operation_t>{CCOM_ALL_REDUCE});
+  EXPECT_EQ(options->failed, (std::vector<std::string>{"0/0-1", "0/1-2"}));
+}
+
+TEST(Options, AnOperationInPlaceOfTheFileToCompareWithIsNamed) {
+  EXPECT_THAT(complaint({"-r", "2", "--compare", "allr"}), HasSubstr("--compare FILE allr"));
+  const auto options = parsed({"allg", "-r", "2", "--compare", "allr"});
+  ASSERT_TRUE(options) << options.error().sentence;
+  EXPECT_EQ(options->compare, "allr") << "a file of that name";
 }
 
 TEST(Options, AFirstSizeAboveTheDefaultOfTheLastIsOneSize) {
