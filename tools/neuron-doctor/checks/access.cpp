@@ -78,17 +78,17 @@ Access refused(const std::string& path) {
   const std::string user = user_name(geteuid());
   Access access{Obstacle::kNoPermission,
                 path + " belongs to " + owner + "; the user '" + user + "' may not open it", ""};
-  if (S_ISSOCK(status.st_mode)) {  // which no udev rule knows
+  const bool by_group = (status.st_mode & 0020u) != 0 && status.st_gid != 0;
+  if (by_group) {
+    access.action = "usermod -aG " + group + " " + user + ", then log in again; or run it as root";
+  } else if (S_ISSOCK(status.st_mode)) {  // which no udev rule knows
     access.action = "start the daemon as '" + user +
                     "', or as a socket unit of systemd (neuron-emulatord@PROFILE.socket), which "
                     "the group neuron may open; or run it as root";
-    return access;
+  } else {
+    access.action =
+        "install the udev rules (group neuron, 0660) and join that group; or run it as root";
   }
-  const bool by_group = (status.st_mode & 0020u) != 0 && status.st_gid != 0;
-  access.action =
-      by_group
-          ? "usermod -aG " + group + " " + user + ", then log in again; or run it as root"
-          : "install the udev rules (group neuron, 0660) and join that group; or run it as root";
   return access;
 }
 
