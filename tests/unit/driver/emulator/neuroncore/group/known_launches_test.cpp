@@ -3,6 +3,8 @@
 // the same programs and the same accesses, and whatever a host can read is compared after each.
 #include "driver/emulator/neuroncore/group/known_launches.h"
 
+#include <malloc.h>
+
 #include <functional>
 #include <random>
 #include <sstream>
@@ -547,6 +549,85 @@ TEST_P(KnownLaunchesTest, RecordsWithoutMemoryAreTheSameFault) {
         launch(1);
       },
       1);
+}
+
+// The end of a loop's body counts its register up, also if the body's last instruction has loaded
+// into it.
+TEST_P(KnownLaunchesTest, AWordThatIsLoadedIntoTheCounterOfALoop) {
+  Mains mains;
+  mains.of[kSp] = {loop(3, 0, 100, 1, 1), load_from(3, kLoaded + 4), inst(NEURON_OP_RET)};
+  compare(
+      [&] {
+        memory(kLoaded + 4, 4)[0] = std::byte{99};
+        start(mains);
+        launch(3);
+        memory(kLoaded + 4, 4)[0] = std::byte{100};
+        launch(3);
+      },
+      2);
+}
+
+// A program may do the same for ever, and the host's memory has an end.
+TEST_P(KnownLaunchesTest, OfALongProgramLittleIsRemembered) {
+  const test::Setting strict("NEURON_EMULATOR_STRICT", std::get<1>(GetParam()) ? "1" : "0");
+  const auto used = [] {
+    const auto info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  const auto kept_of = [&](const Instruction& instruction, uint32_t times) {
+    create(std::get<0>(GetParam()));
+    Mains mains;
+    mains.of[kSp] = {loop(3, 0, times, 1, 1), instruction, inst(NEURON_OP_RET)};
+    start(mains);
+    set_up_queues();
+    set_up_ring(kSp, kTrace);
+    const size_t before = used();
+    for (int n = 0; n < 3; ++n) {
+      increment(NEURON_SEM_LAUNCH);
+      EXPECT_EQ(run(60'000), chip::RunResult::kQuiescent);
+    }
+    EXPECT_EQ(completions(kSp), 3u);
+    return used() - before;
+  };
+  create(std::get<0>(GetParam()));
+  Instruction traced = inst(NEURON_OP_NOP);
+  traced.trace = true;
+  Instruction rewinds = rewind(false);
+  rewinds.address.count = 50'000;
+  rewinds.address.stride = 0;
+  for (const auto& [instruction, times] : {std::pair(load_from(5, kLoaded), 300'000u),
+                                           std::pair(traced, 300'000u), std::pair(rewinds, 10u)}) {
+    EXPECT_LT(kept_of(instruction, times), 4u << 20);
+  }
+}
+
+// What the launch writes into a ring itself is not there yet when the words are compared.
+TEST_P(KnownLaunchesTest, AProgramThatReadsItsOwnRing) {
+  constexpr uint64_t kRing = kTrace + NEURON_NQ_SLOT_SEMAPHORE * uint64_t{kRingBytes};
+  constexpr uint32_t kOfTheWrapper = 16;  // entries
+  constexpr uint32_t kPerLaunch = kRingBytes / NEURON_NOTIFICATION_BYTES;
+  Mains mains;
+  mains.of[kSp] = {
+      loop(3, 0, kPerLaunch - kOfTheWrapper, 1, 1),
+      at_semaphores({}, {update(NEURON_UPDATE_INC, 20)}),
+      load_from(5, kRing + 40 * NEURON_NOTIFICATION_BYTES + offsetof(neuron_notification, word)),
+      alu(6, 5, NEURON_ALU_AND, 1),
+      branch(3, NEURON_BRANCH_EQ, 6, 0),
+      inst(NEURON_OP_NOP),
+      inst(NEURON_OP_NOP),
+      mov(5, 0),
+      mov(6, 0),
+      inst(NEURON_OP_RET)};
+  compare(
+      [&] {
+        set_up_ring(NEURON_NQ_SLOT_SEMAPHORE, kRing);
+        const uint64_t queues =
+            generation_ == 2 ? NEURON_V2_CORE_NOTIFICATION(0) : NEURON_V3_CORE_NOTIFICATION(0);
+        set_core(queues + NEURON_NQ_BASE(NEURON_NQ_SLOT_SEMAPHORE) + NEURON_NQ_MODE, 1);
+        start(mains);
+        launch(8);
+      },
+      0);
 }
 
 // Programs of every kind of control instruction, and accesses between the launches, by chance.
