@@ -244,7 +244,9 @@ void LaunchWatcher::note_event() {
   doing_ = {};
   const bool executing = execution_.in_progress();
   if (executing && !executing_) {
-    if (begun_) disturbed_ = true;
+    // One part of two is never repeated.
+    const Sequencer& beginner = state_.sequencers[seen_->last_actor];
+    if (begun_ || execution_.asked(beginner).record.pair != 0) disturbed_ = true;
     begun_ = true;
     seen_->beginner = seen_->last_actor;
   }
