@@ -184,6 +184,14 @@ bool NotificationBlock::post_error(neuron_fault fault, const Access& access,
   return post(NEURON_NQ_SLOT_ERROR, entry);
 }
 
+bool NotificationBlock::has_in_ring(uint64_t address, uint64_t bytes) {
+  const std::lock_guard guard(lock_);
+  return std::any_of(queues_.begin(), queues_.end(), [&](const Queue& queue) {
+    return queue.enabled.load(std::memory_order_relaxed) &&
+           (address - queue.base() < queue.size || queue.base() - address < bytes);
+  });
+}
+
 void NotificationBlock::reset() {
   const std::lock_guard guard(lock_);
   for (Queue& queue : queues_) {

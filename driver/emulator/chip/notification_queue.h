@@ -77,6 +77,8 @@ class NotificationBlock : public RegisterTarget {
   uint64_t errors() const { return error_total_.load(std::memory_order_relaxed); }
   // How often one of the rings was turned on or off.
   uint32_t times_turned() const { return times_turned_.load(std::memory_order_relaxed); }
+  // Whether one of the bytes belongs to a ring that is on.
+  bool has_in_ring(uint64_t address, uint64_t bytes);
   // True once an error did not fit the error ring (NQ_OVERFLOW); cleared by reset.
   bool overflowed() const { return overflowed_.load(std::memory_order_relaxed); }
   // Turns all rings off.

@@ -15,10 +15,12 @@ namespace neuron::core {
 namespace {
 
 thread_local uint64_t repeated_launches = 0;
+thread_local uint64_t remembered_launches = 0;
 
 }  // namespace
 
 uint64_t KnownLaunches::repeated_by_this_thread() { return repeated_launches; }
+uint64_t KnownLaunches::remembered_by_this_thread() { return remembered_launches; }
 
 bool KnownLaunches::wanted() {
   const char* text = std::getenv("NEURON_EMULATOR_KNOWN_LAUNCHES");
@@ -75,7 +77,7 @@ bool KnownLaunches::is_same_program() {
   if (same) return true;
   known_.clear();
   oldest_ = 0;
-  tries_ = kTries;
+  credit_ = kMostCredit;
   return false;
 }
 
@@ -89,11 +91,11 @@ bool KnownLaunches::repeat() {
     if (!is_next(*known)) continue;
     repeat(*known);
     ++repeated_launches;
-    tries_ = kTries;
+    credit_ = std::min(credit_ + 1, kMostCredit);
     return true;
   }
-  if (tries_ != 0) {
-    --tries_;
+  if (credit_ >= kPrice) {
+    credit_ -= kPrice;
     watcher_.begin();
   }
   return false;
@@ -102,6 +104,7 @@ bool KnownLaunches::repeat() {
 void KnownLaunches::end() {
   std::unique_ptr<KnownLaunch> known = watcher_.end();
   if (known == nullptr) return;
+  ++remembered_launches;
   if (known_.size() < kMost) {
     known_.push_back(std::move(known));
   } else {
@@ -125,6 +128,10 @@ bool KnownLaunches::has_same_words(const KnownLaunch& known) const {
     if (!state_.bus.read32(load.address, value, state_.access_of(s, load.time))) return false;
     if (value != load.value) return false;
   }
+  return true;
+}
+
+bool KnownLaunches::has_same_code(const KnownLaunch& known) const {
   for (const KnownLaunch::Code& code : known.code) {
     const std::byte* memory =
         state_.sequencers[code.engine].kept_code() + size_t{code.first} * NEURON_INSTRUCTION_BYTES;
@@ -136,6 +143,7 @@ bool KnownLaunches::has_same_words(const KnownLaunch& known) const {
 // Whether the launch that is there does what the known one has done. Cheap looks come first.
 bool KnownLaunches::is_next(const KnownLaunch& known) {
   if (!has_same_cells(known) || LaunchWatcher::rings(state_) != known.rings) return false;
+  if (!has_same_words(known)) return false;
   for (unsigned n = 0; n < kEngines; ++n) {
     const Sequencer& s = state_.sequencers[n];
     const KnownLaunch::Engine& engine = known.engines[n];
@@ -143,7 +151,7 @@ bool KnownLaunches::is_next(const KnownLaunch& known) {
     if (s.program_base() != engine.program_base) return false;
     if (static_cast<const SequencerState&>(s) != engine.before) return false;
   }
-  if (!has_same_words(known)) return false;
+  if (!has_same_code(known)) return false;
   asked_ = execution_.asked(state_.sequencers[known.beginner]);
   const neuron_launch_record& record = asked_.record;
   if (record.pair != 0) return false;

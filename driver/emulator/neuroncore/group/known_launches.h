@@ -36,6 +36,8 @@ class KnownLaunches {
   static bool wanted();  // NEURON_EMULATOR_KNOWN_LAUNCHES
   // How many launches this thread has repeated, of all cores; for tests.
   static uint64_t repeated_by_this_thread();
+  // How many it has remembered; for tests.
+  static uint64_t remembered_by_this_thread();
 
   // A launch is there, and its first event is next. True: the stretch of a known one has happened.
   bool repeat();
@@ -55,14 +57,17 @@ class KnownLaunches {
 
  private:
   static constexpr size_t kMost = 4;
-  // How many launches in a row may be watched for nothing until the next START.
-  static constexpr unsigned kTries = 16;
+  // A launch that is watched costs more than one that is not, and one that is repeated costs less.
+  // So watching has a price, in launches that are repeated; so many are paid for by a START.
+  static constexpr unsigned kPrice = 16;
+  static constexpr unsigned kMostCredit = 16 * kPrice;
 
   bool is_plain() const;
   bool is_same_program();
   bool is_next(const KnownLaunch& known);
   bool has_same_cells(const KnownLaunch& known) const;
   bool has_same_words(const KnownLaunch& known) const;
+  bool has_same_code(const KnownLaunch& known) const;
   void repeat(const KnownLaunch& known);
   void end();
 
@@ -76,7 +81,7 @@ class KnownLaunches {
   std::vector<std::unique_ptr<KnownLaunch>> known_;
   size_t oldest_ = 0;
   std::array<uint32_t, kEngines> epochs_{};  // of the launch before
-  unsigned tries_ = 0;
+  unsigned credit_ = 0;
   // Of the launch that is_next() has found.
   Execution::Asked asked_;
   Execution::RecordPlace report_;

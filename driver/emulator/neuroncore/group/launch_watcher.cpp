@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/neuroncore/group/launch_watcher.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "hw/udma.h"
@@ -9,6 +10,14 @@ namespace neuron::core {
 namespace {
 
 bool is_pointer(const isa::Scalar& scalar) { return scalar.kind == NEURON_SCALAR_POINTER; }
+
+// A loop whose body ends with the instruction counts the register up behind it.
+bool counts_up(const Sequencer& s, unsigned number) {
+  for (unsigned level = s.loop_base; level < s.loop_depth; ++level) {
+    if (s.loops[level].end == s.pc + 1 && s.loops[level].reg == number) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -110,13 +119,18 @@ bool LaunchWatcher::can_load(const Sequencer& s, const isa::Instruction& i, Mode
   const chip::ChipLayout& layout = state_.bus.layout();
   if (!layout.is_hbm(address) && !layout.is_host(address)) return false;
   if (state_.bus.direct(address, 4) == nullptr) return false;
+  // The launch itself may write there before it loads: what lies there before it would say nothing.
+  if (state_.notifications.has_in_ring(address, 4)) return false;
   doing_.loads_into = i.flow.rd % NEURON_REGISTERS;
+  // The register has the word only until then.
+  if (counts_up(s, doing_.loads_into)) return false;
   seen_->loads.push_back({.engine = s.place.actor, .address = address, .time = time});
   return true;
 }
 
 bool LaunchWatcher::can_write(const Sequencer& s, const isa::Instruction& i, ModelTime time) {
   const uint32_t value = i.scalar0.present() ? i.scalar0.value : 0;
+  if (i.address.count > kMostWords) return false;
   uint64_t address = i.address.addr;
   for (uint32_t n = 0; n < i.address.count;
        ++n, address += static_cast<int64_t>(i.address.stride)) {
@@ -176,9 +190,14 @@ bool LaunchWatcher::can_issue(const Sequencer& s, const CachedInstruction& entry
   return true;
 }
 
+// A program may do the same for ever, which would fill the host's memory.
+bool LaunchWatcher::is_long() const {
+  return std::max({size_t{seen_->events}, seen_->entries.size(), seen_->rewinds.size()}) >= kMost;
+}
+
 bool LaunchWatcher::goes_on(unsigned actor, ModelTime time) {
   note_event();
-  if (disturbed_ || actor >= kEngines) return false;
+  if (disturbed_ || actor >= kEngines || is_long()) return false;
   Sequencer& s = state_.sequencers[actor];
   for (unsigned n = 0; n < s.pending_count && s.pending[n].time <= time; ++n) {
     if (seen_->completion) return false;
@@ -225,7 +244,9 @@ void LaunchWatcher::note_event() {
   doing_ = {};
   const bool executing = execution_.in_progress();
   if (executing && !executing_) {
-    if (begun_) disturbed_ = true;
+    // One part of two is never repeated.
+    const Sequencer& beginner = state_.sequencers[seen_->last_actor];
+    if (begun_ || execution_.asked(beginner).record.pair != 0) disturbed_ = true;
     begun_ = true;
     seen_->beginner = seen_->last_actor;
   }

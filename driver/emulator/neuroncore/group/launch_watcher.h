@@ -46,6 +46,9 @@ class LaunchWatcher {
  private:
   // Shorter ones are not worth being compared.
   static constexpr uint32_t kFewestEvents = 8;
+  // No longer than this, in events, entries and rewound rings; and words of one `write`.
+  static constexpr size_t kMost = 4096;
+  static constexpr uint32_t kMostWords = 512;
 
   bool can_issue(const Sequencer& s, const CachedInstruction& entry, ModelTime time);
   bool can_load(const Sequencer& s, const isa::Instruction& i, ModelTime time);
@@ -55,6 +58,7 @@ class LaunchWatcher {
   void touch(bool event, unsigned index);
   void note_code(unsigned engine, uint32_t pc, const CachedInstruction& entry);
   void note_event();
+  bool is_long() const;
   bool can_be_repeated() const;
 
   CoreState& state_;
