@@ -295,10 +295,8 @@ class NkiTensor:
                 refuse(f"a slice of {self!r} has the bound {value!r}; a bound that the device "
                        "computes is nl.ds(register, size)")
         skip = 1 if skip is None else skip.__index__()
-        start = 0 if start is None else start.__index__()
-        stop = size if stop is None else stop.__index__()
-        start = start + size if start < 0 else start
-        stop = stop + size if stop < 0 else stop
+        start, stop = (0 if start is None else start.__index__()), (size if stop is None else stop.__index__())
+        start, stop = (value + size if value < 0 else value for value in (start, stop))
         # A slice of nothing may be named, as by a program of a grid that has no rows, but not used.
         if skip < 1 or not 0 <= start <= stop <= size:
             text = ":".join("" if part is None else str(part) for part in (key.start, key.stop, key.step)[:2 + (skip != 1)])
