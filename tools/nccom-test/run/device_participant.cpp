@@ -293,9 +293,7 @@ class Device final : public Participant {
   void abort() override {}
 
  private:
-  // Of a call whose ranks are on several hosts, as the runtime planned it, with what joins the
-  // hosts;
-  // "" for a call of one host.
+  // Of a call of ranks on several hosts, as the runtime planned it, with what joins them; else "".
   std::string algorithm_between_nodes(const Work& work) const {
     std::array<char, 1 << 16> text{};
     if (model_ == nullptr ||
