@@ -18,17 +18,19 @@ namespace neuron::multi {
 // Ranks in processes of their own, in the order of the instances.
 class Ranks {
  public:
-  // `emulators`: NEURON_EMULATOR of each instance; `each`: ranks of it, on cores that are `apart`.
+  // `emulators`: NEURON_EMULATOR of each instance; `each`: ranks of it, `neighbours` on cores that
+  // follow each other, the next ones `apart` behind the first of those.
   Ranks(const test::Folder& folder, const std::vector<std::string>& emulators, unsigned each,
         const std::string& algorithm = "", const test::Environment& extra = {},
-        unsigned apart = 1) {
+        unsigned apart = 1, unsigned neighbours = 1) {
     const std::string root = "127.0.0.1:" + std::to_string(test::free_port());
     const size_t all = emulators.size() * each;
     for (size_t rank = 0; rank < all; ++rank) {
       logs_.push_back(folder.path() + "/rank-" + std::to_string(rank) + ".log");
       test::Environment environment = {
           {"NEURON_EMULATOR", emulators[rank / each]},
-          {"NEURON_RT_VISIBLE_CORES", std::to_string(rank % each * apart)},
+          {"NEURON_RT_VISIBLE_CORES",
+           std::to_string(rank % each / neighbours * apart + rank % each % neighbours)},
           {"NEURON_RT_ROOT_COMM_ID", root},
           {"CCOM_ALGORITHM", algorithm},
           {"NEURON_RT_LOG_LEVEL", "QUIET"},

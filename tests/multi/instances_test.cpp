@@ -132,7 +132,7 @@ std::string with_thirty_two_chips(const Folder& folder) {
   return path;
 }
 
-// Two cores of each chip: of 32 chips on one instance, of 16 on each of two.
+// The first two cores of each chip: of 32 chips on one instance, of 16 on each of two.
 TEST(Instances, OfThirtyTwoRanksEachGiveTheBitsOfOneOfSixtyFour) {
   if (test::kSanitized) {
     GTEST_SKIP() << "64 processes of a sanitizer take more memory than a host has";
@@ -155,7 +155,7 @@ TEST(Instances, OfThirtyTwoRanksEachGiveTheBitsOfOneOfSixtyFour) {
           {{"CCOM_GROUPING", "32"},
            {"NEURON_LOGICAL_NC_CONFIG", "1"},
            {"NEURON_RT_ALLOW_LEGACY_NEFF", "1"}},
-          4);
+          8, 2);
       ASSERT_EQ(ranks.lines(), ranks.all_say("ready"));
       ASSERT_EQ(ranks.ask("load good"), ranks.all_say("ready"));
       ASSERT_EQ(ranks.ask("run"), ranks.all_say("sum 2080"));
