@@ -21,8 +21,8 @@ class Ranks {
   // `emulators`: NEURON_EMULATOR of each instance; `each`: ranks of it, `neighbours` on cores that
   // follow each other, the next ones `apart` behind the first of those.
   Ranks(const test::Folder& folder, const std::vector<std::string>& emulators, unsigned each,
-        const std::string& algorithm = "", const test::Environment& extra = {},
-        unsigned apart = 1, unsigned neighbours = 1) {
+        const std::string& algorithm = "", const test::Environment& extra = {}, unsigned apart = 1,
+        unsigned neighbours = 1) {
     const std::string root = "127.0.0.1:" + std::to_string(test::free_port());
     const size_t all = emulators.size() * each;
     for (size_t rank = 0; rank < all; ++rank) {
