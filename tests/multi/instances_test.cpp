@@ -20,7 +20,6 @@ namespace {
 using test::Clock;
 using test::Daemon;
 using test::Folder;
-using test::Process;
 using ::testing::HasSubstr;
 
 Daemon daemon_of(const Folder& folder, const std::string& name) {

@@ -2,6 +2,7 @@
 // The contract of all programs: help, version, manual page and completions out of one table.
 #include "tools/common/command_line.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
