@@ -57,6 +57,7 @@ std::vector<std::string> open_mpi(const BridgedHosts& hosts, uint32_t count, uin
     list += (host == 0 ? "" : ",") + hosts.address(host) + ":" + std::to_string(each);
   }
   // Shared memory within a host, as ours has it; the device is named, so that none is looked for.
+  // Each namespace seems to have all processors, so its ranks would spin where they share one.
   return {agent,
           hosts.address(0),
           "mpirun.openmpi",
@@ -70,6 +71,9 @@ std::vector<std::string> open_mpi(const BridgedHosts& hosts, uint32_t count, uin
           "--mca",
           "plm_rsh_agent",
           agent,
+          "--mca",
+          "mpi_yield_when_idle",
+          "1",
           "--mca",
           "pml",
           "ob1",
