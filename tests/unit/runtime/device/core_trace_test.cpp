@@ -75,18 +75,31 @@ class Listener final : public TraceSink {
   std::vector<uint32_t> seen;
 };
 
+// The ring of slot 0, as its registers say where it lies.
+struct FirstRing {
+  FirstRing(FakeMachine& machine, const Core& core)
+      : base(core.place().notification() + NEURON_NQ_BASE(0)) {
+    const auto word = [&](uint32_t at) { return machine.state.registers.at(base + at); };
+    size = word(NEURON_NQ_SIZE);
+    count = size / NEURON_NOTIFICATION_BYTES;
+    entries = reinterpret_cast<neuron_notification*>(machine.state.bytes_at(
+        uint64_t{word(NEURON_NQ_ADDRESS_HI)} << 32 | word(NEURON_NQ_ADDRESS_LO)));
+  }
+  uint64_t base;
+  uint32_t size = 0, count = 0;  // bytes, entries
+  neuron_notification* entries = nullptr;
+};
+
 TEST(CoreTrace, ARingBeginsAnewBetweenExecutionsAndNoEntryIsLostOrSeenTwice) {
   FakeMachine machine;
   const auto core = machine.core();
   auto sink = std::make_shared<Listener>();
   auto trace = CoreTrace::create(*core, sink);
   ASSERT_TRUE(trace) << trace.error().sentence;
-  const uint64_t base = core->place().notification() + NEURON_NQ_BASE(0);
-  const auto word = [&](uint32_t at) { return machine.state.registers.at(base + at); };
-  const uint32_t size = word(NEURON_NQ_SIZE);
-  const uint32_t entries = size / NEURON_NOTIFICATION_BYTES;
-  auto* const ring = reinterpret_cast<neuron_notification*>(machine.state.bytes_at(
-      uint64_t{word(NEURON_NQ_ADDRESS_HI)} << 32 | word(NEURON_NQ_ADDRESS_LO)));
+  const FirstRing first(machine, *core);
+  const uint64_t base = first.base;
+  const uint32_t size = first.size, entries = first.count;
+  auto* const ring = first.entries;
 
   // The device's part: a write of the size puts it back to the first place and phase.
   uint32_t next = 0, written = 0, begun = 0, furthest = 0;
@@ -132,12 +145,10 @@ TEST(CoreTrace, WhatARingHeldBeforeItsStartIsNotTaken) {
   auto sink = std::make_shared<Listener>();
   auto trace = CoreTrace::create(*core, sink);
   ASSERT_TRUE(trace) << trace.error().sentence;
-  const uint64_t base = core->place().notification() + NEURON_NQ_BASE(0);
-  const auto word = [&](uint32_t at) { return machine.state.registers.at(base + at); };
-  auto* const ring = reinterpret_cast<neuron_notification*>(machine.state.bytes_at(
-      uint64_t{word(NEURON_NQ_ADDRESS_HI)} << 32 | word(NEURON_NQ_ADDRESS_LO)));
-  const uint32_t entries = word(NEURON_NQ_SIZE) / NEURON_NOTIFICATION_BYTES;
-  for (uint32_t n = 0; n < entries; ++n) ring[n].word = NEURON_NK_TRACE << NEURON_NW_KIND_SHIFT | 1;
+  const FirstRing ring(machine, *core);
+  for (uint32_t n = 0; n < ring.count; ++n) {
+    ring.entries[n].word = NEURON_NK_TRACE << NEURON_NW_KIND_SHIFT | 1;
+  }
   ASSERT_TRUE((*trace)->start());
   (*trace)->read();
   EXPECT_TRUE(sink->seen.empty());
