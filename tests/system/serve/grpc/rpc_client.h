@@ -50,6 +50,7 @@ class RpcClient {
                      grpc::ChannelArguments arguments = {}) {
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetMaxReceiveMessageSize(-1);
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
     stub_ = inference::GRPCInferenceService::NewStub(
         grpc::CreateCustomChannel(target, credentials, arguments));
   }
@@ -59,6 +60,9 @@ class RpcClient {
 
   // What a context has besides: a token, a deadline.
   static void be_patient(Context& context) {
+    // gRPC 1.51 reads errno after connect() when it may have another call's value, and then takes a
+    // connection in progress for one that failed ("No such file or directory").
+    context.set_wait_for_ready(true);
     context.set_deadline(std::chrono::system_clock::now() + Client::kPatience);
   }
 
