@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a kernel must not do: each sentence names the Python file, the line, the tile and the rule."""
+import re
 import unittest
 import warnings
 
@@ -32,6 +33,18 @@ class Refusals(DeviceTest):
         line = line_of(kernel, "large =")
         self.refused_at(kernel, (normal(128, 8),), "large =", "SBUF has no room", '"large"',
                         "6 tiles", f"refusals_test.py:{line}", "bytes were asked for")
+
+    def test_a_name_that_is_not_there_is_told_with_the_one_that_was_meant(self):
+        for module, name, said in (
+                (nl, "laod", "module 'nki.language' has no attribute 'laod'; did you mean 'load'?"),
+                (nl, "dma_copy", "it is nki.isa.dma_copy"), (nisa, "ndarray", "it is nki.language.ndarray"),
+                (nisa, "nc_matmull", "did you mean 'nc_matmul'?"), (nl, "arange", "tools/python/old in PYTHONPATH")):
+            with self.subTest(name):
+                with self.assertRaisesRegex(AttributeError, re.escape(said)):
+                    getattr(module, name)
+        with self.assertRaisesRegex(AttributeError, "has no attribute 'qqqqqq'$"):
+            getattr(nl, "qqqqqq")
+        self.assertFalse(hasattr(nl, "__wrapped__"))
 
     def test_numpy_does_not_take_a_tensor_of_a_kernel(self):
         @nki.jit

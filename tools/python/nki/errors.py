@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of tracing and executing kernels. Each names a file and a line of Python."""
+import difflib
 import linecache
 import os
 import sys
@@ -46,6 +47,30 @@ def shown(file):
 
 def refuse(text, kind=NkiValidationError):
     raise kind(f"{place()}: {text}")
+
+
+def unknown_name(module, other, old=()):
+    """The __getattr__ of a module: it tells what a name that is not there may have meant.
+
+    other: the module whose names are taken for this one's; old: names that only the older style has.
+    """
+    def unknown(name):
+        here = f"module '{module}' has no attribute '{name}'"
+        if name.startswith("_"):
+            raise AttributeError(here)
+        own = [n for n in vars(sys.modules[module]) if not n.startswith("_")]
+        elsewhere = vars(sys.modules[other]) if other in sys.modules else {}
+        near = difflib.get_close_matches(name, own, 1, 0.7)
+        if name in elsewhere:
+            here += f"; it is {other}.{name}"
+        elif name in old:
+            here += ("; the older style has it: import neuronxcc.nki, with tools/python/old in PYTHONPATH "
+                     "beside tools/python")
+        elif near:
+            here += f"; did you mean '{near[0]}'?"
+        raise AttributeError(here, name="", obj=None)  # so Python adds no second guess
+
+    return unknown
 
 
 def assigned_name(position, fallback):

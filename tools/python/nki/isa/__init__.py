@@ -5,6 +5,7 @@ Names and arguments are those of NKI 0.6. Each call is recorded in the trace of 
 chip cannot do is refused, with the line of the call, here or when the trace is lowered.
 """
 from ..errors import NkiValidationError
+from ..errors import unknown_name as _unknown_name
 from .control import *
 from .memory import *
 from .search import *
@@ -12,6 +13,8 @@ from .tensor import *
 from .types import *
 from .later import *
 from .vector import *
+
+__getattr__ = _unknown_name(__name__, "nki.language")
 
 tensor_engine = engine.tensor
 vector_engine = engine.vector

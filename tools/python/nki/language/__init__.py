@@ -7,6 +7,7 @@ from .. import elementwise as _elementwise
 from ..dtypes import TYPES as _TYPES
 from ..dtypes import dtype_of as _dtype_of
 from ..errors import refuse as _refuse
+from ..errors import unknown_name as _unknown_name
 from ..recorder import current as _current
 from ..recorder import space_of as _space_of
 from ..recorder import tracing as _tracing
@@ -14,6 +15,9 @@ from ..tensor import HBM as _HBM
 from ..tensor import DynamicSlice, MemoryRegion, NkiTensor
 from .constants import NKIObject, tile_size
 from .loops import *
+
+__getattr__ = _unknown_name(__name__, "nki.isa", ("arange", "loop_reduce", "mgrid", "nc", "par_dim", "spmd_dim",
+                                                  "static_cast"))
 
 bool_ = _TYPES["bool"]
 int8, int16, int32 = _TYPES["int8"], _TYPES["int16"], _TYPES["int32"]
