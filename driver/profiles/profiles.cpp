@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finding profiles: those of the library, read when they are first asked for, and users' files.
+#include <sys/stat.h>
+
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -28,6 +30,12 @@ bool is_path(std::string_view name_or_path) {
 }
 
 bool read_file(const char* kind, const std::string& path, std::string& text, std::string& error) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) {
+    error = format("the {} {} is a socket; if a daemon listens there, NEURON_EMULATOR is unix:{}",
+                   kind, path, path);
+    return false;
+  }
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   text.assign(kMostText + 1, '\0');

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "tools/execution/core_claim.h"
+#include "tools/execution/quiet_runtime.h"
 #include "tools/neuron-serve/log.h"
 #include "tools/neuron-serve/server.h"
 #include "tools/neuron-serve/service_manager.h"
@@ -41,6 +42,8 @@ std::string summary(const ReloadReport& report) {
 int main(int argc, char** argv) {
   Options options;
   if (const auto status = parse_options(argc, argv, options)) return *status;
+  // What libnrt says of a call that failed is in this program's own sentence.
+  neuron::execution::quiet_runtime("neuron-serve");
   // gRPC has as many of its own.
   raise_descriptor_limit(options.max_connections * (options.grpc_address.empty() ? 1 : 2));
   // Bodies that were large go back to the system, so that what is counted is what is resident.

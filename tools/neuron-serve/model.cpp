@@ -3,6 +3,9 @@
 
 #include <iterator>
 
+#include "driver/base/format.h"
+#include "tools/neuron-serve/log.h"
+
 namespace neuron::serve {
 namespace {
 
@@ -93,6 +96,11 @@ void Model::work(Replica& replica, ReplicaCounters& counter, const Events& event
       } else {
         counter.failures.fetch_add(1, kRelaxed);
         lost = result == Replica::Result::kDeviceFailed;
+        // Of a device that is lost, the host tells once.
+        if (!lost) {
+          log(base::format("model {}: an execution for {} request{} failed: {}", spec.name,
+                           batch.jobs.size(), batch.jobs.size() == 1 ? "" : "s", error));
+        }
         set_outcome(batch.jobs, lost ? Outcome::kUnavailable : Outcome::kFailed, error);
       }
       // Told before the answers leave.

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <boost/json.hpp>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <thread>
@@ -86,6 +87,28 @@ TEST(Garbage, ANeffThatIsCutOffAnywhereLeavesWhatWasLoaded) {
   EXPECT_THAT(served.reload().body, HasSubstr("\"digits\":\"replaced\""));
   expect_right(served);
   EXPECT_EQ(served.metric("http_responses_total{code=\"500\"}"), 9);
+}
+
+TEST(Garbage, AnExecutionThatFailsIsToldOnceWithItsModel) {
+  const Served served({}, {{"NEURON_FAIL_ON_NAN", "1"}});
+  ASSERT_NE(served.port(), 0) << served.log();
+  std::vector<Row> rows = random_rows(1, 1);
+  rows[0][0] = std::nanf("");
+  EXPECT_EQ(served.infer(rows).status, 500u);
+  EXPECT_THAT(served.log(), HasSubstr("neuron-serve: model digits: an execution for 1 request "
+                                      "failed: executing the model on core 0: nrt_execute: "));
+  EXPECT_THAT(served.log(), Not(HasSubstr("ERROR NRT")));
+  expect_right(served);
+}
+
+TEST(Garbage, AFileThatIsNoNeffIsToldOnceAtTheStart) {
+  const test::Folder folder;
+  folder.write("models/bad.neff", "no NEFF");
+  const Served served(folder.path("models"), {}, {});
+  EXPECT_EQ(served.port(), 0);
+  const std::string log = served.log();
+  EXPECT_THAT(log, HasSubstr("model bad cannot be loaded: loading "));
+  EXPECT_EQ(log.find("a NEFF begins with"), log.rfind("a NEFF begins with")) << log;
 }
 
 TEST(Garbage, ADiskThatWasFullDuringTheCopyIsAReloadThatFailsAndWorksWhenRepeated) {

@@ -15,6 +15,7 @@ namespace neuron::serve_test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // What a service manager listens on.
 class Notifications {
@@ -233,6 +234,11 @@ TEST(Life, ADaemonThatDiesWhileNobodyAsksIsNoticed) {
   EXPECT_TRUE(served.wait_for("/readyz", 200)) << served.log();
   const std::vector<Row> rows = random_rows(3, 1);
   EXPECT_EQ(verdict(served.infer(rows), Truth::get().of(rows)), "");
+  // What was tried in between is not told each time.
+  const std::string log = served.log();
+  EXPECT_THAT(log, HasSubstr("the device was lost"));
+  EXPECT_THAT(log, HasSubstr("the device is back after"));
+  EXPECT_THAT(log, Not(HasSubstr("ERROR")));
 }
 
 }  // namespace

@@ -3,15 +3,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <cstring>
 #include <set>
 #include <vector>
 
+#include "driver/base/file_descriptor.h"
 #include "driver/profiles/nearest_adapter.h"
 #include "driver/profiles/profile_texts.h"
 #include "driver/profiles/topology.h"
 #include "hw/address_map.h"
+#include "tests/support/files.h"
 
 namespace neuron::profiles {
 namespace {
@@ -210,6 +214,21 @@ TEST(Profiles, AFileOfTheUserIsReadByItsPath) {
   EXPECT_EQ(load_profile("trn9.huge", error), nullptr);
   EXPECT_THAT(error, HasSubstr("\"trn9.huge\" is no emulated instance type; known are"));
   EXPECT_THAT(error, HasSubstr("trn2.48xlarge"));
+}
+
+TEST(Profiles, ASocketIsNoProfileAndIsToldWithWhatConnectsToIt) {
+  const test::Folder folder;
+  const std::string path = folder.path("daemon.sock");
+  const base::FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM, 0));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  ASSERT_LT(path.size(), sizeof(address.sun_path));
+  path.copy(address.sun_path, path.size());
+  ASSERT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  std::string error;
+  EXPECT_EQ(load_profile(path, error), nullptr);
+  EXPECT_EQ(error, "the profile " + path +
+                       " is a socket; if a daemon listens there, NEURON_EMULATOR is unix:" + path);
 }
 
 TEST(Profiles, ChipsOfGenerationThreeAndFourHaveAllEightCores) {
