@@ -77,7 +77,7 @@ void Debugger::prompt(bool stopped) {
     }
     if (const auto done = obey(*line, stopped); !done) {
       good_ = false;
-      say(done.error().sentence + "\n");
+      say(parts_.place() + done.error().sentence + "\n");
     }
   }
 }

@@ -22,9 +22,11 @@ using Words = std::vector<std::string>;
 class Debugger final : public runtime::LaunchDebugger {
  public:
   // `execute`: one execution of the model. `next`: the next command, or nothing at the end.
+  // `place`: where the last one stands, "commands:3: ", or "" where somebody types them.
   struct Parts {
     std::function<Result<void>()> execute;
     std::function<std::optional<std::string>()> next;
+    std::function<std::string()> place;
     std::ostream& out;
     bool break_on_nan = false;
   };

@@ -88,6 +88,7 @@ Result<bool> debug(const Wishes& wishes, std::ifstream& script, int& unwritten) 
   NEURON_CHECK(write_inputs(*model, wishes.inputs));
   NEURON_TRY(watched, WatchedModel::of(model->handle()));
   std::istream& commands = wishes.script.empty() ? std::cin : script;
+  size_t number = 0;  // of the line that was read last
   const bool asks = wishes.script.empty() && ::isatty(0) != 0;
   Debugger debugger(watched->model(), {.execute = [&]() -> Result<void> {
                                          NEURON_CHECK(model->execute());
@@ -97,7 +98,12 @@ Result<bool> debug(const Wishes& wishes, std::ifstream& script, int& unwritten) 
                                          if (asks) std::cout << "(neuron) " << std::flush;
                                          std::string line;
                                          if (!std::getline(commands, line)) return std::nullopt;
+                                         ++number;
                                          return line;
+                                       },
+                                       .place = [&]() -> std::string {
+                                         if (wishes.script.empty()) return "";
+                                         return wishes.script + ":" + std::to_string(number) + ": ";
                                        },
                                        .out = std::cout,
                                        .break_on_nan = wishes.break_on_nan});

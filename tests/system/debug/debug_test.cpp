@@ -183,6 +183,17 @@ TEST_F(Debug, AFileOfCommandsThatIsNoneIsWrongUsage) {
   }
 }
 
+TEST_F(Debug, AWrongCommandOfAFileIsToldWithItsLine) {
+  folder_.write("program.neff", *add());
+  folder_.write("commands", "# a comment\ninfo b\njump\n");
+  const test::Run run = test::run({test::built("bin/neuron-debug"), folder_.path("program.neff"),
+                                   "-x", folder_.path("commands")},
+                                  {{"NEURON_EMULATOR", "trn1.2xlarge"}});
+  EXPECT_EQ(run.ending, 1);
+  EXPECT_THAT(run.output,
+              HasSubstr(folder_.path("commands") + ":3: there is no command 'jump'; try help"));
+}
+
 TEST_F(Debug, WhatInfoShowsCanBeShortened) {
   const test::Run run =
       debug(add(), "info b\nbreak DVE:0\ninfo b\nrun\ninfo s\ninfo e\ninfo\nquit\n");

@@ -252,7 +252,7 @@ class Tool(unittest.TestCase):
         self.assertIn("expected SHAPE", self.nki("run", "kernels.py::double", "--shapes", "12y",
                                                  status=1))
         (self.folder / "empty").write_text("")
-        self.assertIn("the trace is empty", self.nki("lower", "empty", "-o", "x.neff", status=1))
+        self.assertIn("empty: line 1 is missing: the trace is empty", self.nki("lower", "empty", "-o", "x.neff", status=1))
         (self.folder / "cut.trace").write_text('{"trace": ')
         said = self.nki("lower", "cut.trace", "-o", "x.neff", status=1)
         self.assertRegex(said, r"^neuron-nki: cut.trace: line 1, column \d+: not valid JSON.*\n$")

@@ -59,15 +59,15 @@ class Lines {
 
 Result<Header> read_header(Lines& lines) {
   std::string_view text;
-  if (!lines.next(text)) return fail(NRT_INVALID, "the trace is empty");
+  if (!lines.next(text)) return fail(NRT_INVALID, "line 1 is missing: the trace is empty");
   Record record(text, lines.number());
   const std::string op = record.operation();
   NEURON_CHECK(record.result());
   if (op != "nki_trace") {
     return fail(
         NRT_INVALID,
-        "the first line of a trace has \"op\": \"nki_trace\", found \"{}\": this is no trace "
-        "of an NKI kernel",
+        "line 1 of a trace has \"op\": \"nki_trace\", found \"{}\": this is no trace of an NKI "
+        "kernel",
         op);
   }
   const uint64_t version = record.count("version", UINT32_MAX);
