@@ -326,6 +326,11 @@ class Cache(DeviceTest):
         self.assertIsNotNone(compiler._kept(self.folder, self.files[".neff"].stem))
         self.assertEqual(compiler.lower(self.text, "trn2").neff, self.wanted)
 
+    def test_a_named_folder_that_cannot_be_used_is_told_and_the_kernel_is_lowered(self):
+        os.environ["NEURON_NKI_CACHE"] = str(self.files[".neff"])
+        with self.assertWarnsRegex(RuntimeWarning, r"NEURON_NKI_CACHE=.*\.neff: no lowered kernel is kept there"):
+            self.assertEqual(compiler.lower(self.text, "trn2").neff, self.wanted)
+
     def test_damaged_files_count_as_none(self):
         good = {ending: path.read_bytes() for ending, path in self.files.items()}
         report = json.loads(good[".json"])

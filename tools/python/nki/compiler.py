@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import tempfile
+import warnings
 from pathlib import Path
 
 from .errors import NkiError
@@ -118,5 +119,8 @@ def _keep(folder, key, neff, report):
                 except BaseException:
                     os.unlink(file.name)
                     raise
-    except OSError:
-        pass  # A cache that cannot be written is slow, not wrong.
+    except OSError as error:
+        # A cache that cannot be written is slow, not wrong. Whoever named it is told, once by Python's rule.
+        if os.environ.get("NEURON_NKI_CACHE"):
+            warnings.warn(f"NEURON_NKI_CACHE={folder}: no lowered kernel is kept there, and each process lowers its "
+                          f"kernels anew: {error.strerror}", RuntimeWarning, stacklevel=2)
