@@ -39,7 +39,7 @@ train: configure ## train the digits model on the core in three precisions; loss
 	cmake --build $(BUILD) -j $(JOBS) --target neuron-digits neuron-emulator neff
 	NEURON_EMULATOR=$${NEURON_EMULATOR:-trn1.2xlarge} $(BUILD)/bin/neuron-digits train --models $(BUILD)/neff --data tools/compiler/kernels/digits/digits.csv.gz --output $(BUILD)
 
-test: vm-dependencies ## lint, all tests, a virtual machine, sanitizers, short fuzzing; CI runs what of it fits into forty minutes
+test: vm-dependencies ## lint, all tests, a virtual machine, sanitizers, short fuzzing; CI runs what of it fits into twenty-eight minutes
 	@tests/run-all $(JOBS)
 
 check: test-dependencies all ## the quick tests, those without the label slow; nine minutes on two cores
