@@ -3,8 +3,10 @@
 // the symbol versions that programs of that time have.
 #define NRT_ASYNC_VERSION 2
 #include <dlfcn.h>
+#include <gmock/gmock.h>
 #include <nrt/nrt_async.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tests/system/api/async_support.h"
@@ -87,6 +89,17 @@ TEST_F(AsyncOld, CompletionHandlesBecomeReadable) {
   readable.fd = again;
   EXPECT_EQ(poll(&readable, 1, 0), 1) << "it has completed already";
   EXPECT_EQ(nrta_get_completion_handle(seq + 1, &again), NRT_INVALID);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  int no_handle = -1;
+  const NRT_STATUS status = nrta_get_completion_handle(seq, &no_handle);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(status, NRT_RESOURCE);
+  EXPECT_EQ(no_handle, -1);
+  EXPECT_THAT(nrt_open_last_error(),
+              testing::HasSubstr("making a completion handle: Too many open files"));
   close(handle);
   close(again);
 }

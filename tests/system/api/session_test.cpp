@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nrt/nrt_version.h>
 
+#include <set>
+
 #include "tests/support/files.h"
 #include "tests/support/process.h"
 #include "tests/system/api/support.h"
@@ -211,12 +213,14 @@ TEST_F(Session, MapsNoWholeHbmOnThisGeneration) {
   EXPECT_EQ(address, nullptr);
 }
 
-TEST_F(Session, NamesEveryStatus) {
+TEST_F(Session, NamesEveryStatusByATextOfItsOwn) {
+  std::set<std::string> texts;
   for (const int status :
        {0,   1,    2,    3,    4,    5,    6,    7,    9,    10,   11,   13,   14,   15,
         101, 1002, 1003, 1004, 1005, 1006, 1100, 1200, 1201, 1202, 1203, 1204, 1205, 1206}) {
     const std::string text = nrt_get_status_as_str(static_cast<NRT_STATUS>(status));
     EXPECT_NE(text, nrt_get_status_as_str(static_cast<NRT_STATUS>(8))) << status;
+    EXPECT_TRUE(texts.insert(text).second) << status << " has the text of another: " << text;
   }
   EXPECT_STREQ(nrt_get_status_as_str(NRT_RESOURCE), "Allocation failure");
 }
