@@ -38,7 +38,7 @@ Arrays are filled with normal random numbers of --seed.)"}},
                       {"NEURON_NKI_CACHE",
                        "folder of lowered kernels and of Python's compiled files; "
                        "~/.cache/neuron-nki; set to nothing: none"}},
-      .examples = {{"neuron-nki run kernel.py::softmax --shapes 4096x1024 --target trn2",
+      .examples = {{"neuron-nki run kernel.py::softmax --shapes 128x1024 --target trn2",
                     "statistics of the values, model time, use of the engines"},
                    {"neuron-nki compile kernel.py::softmax --shapes 128x512 -o softmax.neff",
                     "a NEFF for neuron-run, or for any program on libnrt"},
