@@ -27,6 +27,13 @@ TEST(Meeting, BehindAnExchangeAllRanksHaveTheSameNumber) {
   EXPECT_EQ(meeting.exchanges(1), 2U);
 }
 
+TEST(Meeting, RanksThatDidNotComeAreNamedInRuns) {
+  EXPECT_EQ(missing_ranks({true, false, false, false, true, true, false, false}),
+            "ranks 1-3, 6-7 of 8");
+  EXPECT_EQ(missing_ranks({false, true, false}), "ranks 0, 2 of 3");
+  EXPECT_EQ(missing_ranks({true, true, false, true}), "rank 2 of 4");
+}
+
 TEST(Meeting, AFailureIsThatOfWhatTheRanksConnectedBeforeIt) {
   Meeting meeting(kRanks);
   meet(meeting);
