@@ -102,8 +102,9 @@ TEST(CoreTrace, ARingBeginsAnewBetweenExecutionsAndNoEntryIsLostOrSeenTwice) {
   auto* const ring = first.entries;
 
   // The device's part: a write of the size puts it back to the first place and phase.
-  uint32_t next = 0, written = 0, begun = 0, furthest = 0;
+  uint32_t next = 0, written = 0, begun = 0, furthest = 0, acknowledged = 0;
   machine.state.on_write = [&](uint64_t offset, uint32_t value) {
+    if (offset == base + NEURON_NQ_HEAD) acknowledged = value;
     if (offset != base + NEURON_NQ_SIZE) return;
     EXPECT_TRUE(value == 0 || value == size) << value;
     next = 0;
@@ -123,6 +124,8 @@ TEST(CoreTrace, ARingBeginsAnewBetweenExecutionsAndNoEntryIsLostOrSeenTwice) {
       for (uint32_t part = 0; part < 4; ++part) {
         write(entries / 2);
         (*trace)->read();
+        EXPECT_LT((next + entries - acknowledged) % entries, entries / 4)
+            << "the device would take what was read for unread, and drop entries";
       }
     } else {
       write(150);
