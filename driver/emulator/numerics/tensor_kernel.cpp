@@ -45,6 +45,12 @@ HWY_NOINLINE void make_nan_canonical(float* values, size_t n) {
   }
 }
 
+HWY_NOINLINE void copy_blocks(const float* from, size_t blocks, size_t distance, float* to) {
+  for (size_t i = 0; i < blocks; ++i) {
+    std::memcpy(to + i * distance, from + i * kBlockN, kBlockN * sizeof(float));
+  }
+}
+
 HWY_NOINLINE void multiply_block(const Stationary& weights, const float* moving, size_t n,
                                  float* psum, ptrdiff_t psum_stride, bool accumulate) {
   for (int m = 0; m < weights.m(); ++m) {
@@ -72,6 +78,17 @@ HWY_NOINLINE void make_nan_canonical(float* values, size_t n) {
     if (!hn::AllFalse(d, hn::IsNaN(v)))
       hn::StoreU(hn::IfThenElse(hn::IsNaN(v), hn::BitCast(d, hn::Set(Bits(), kNan)), v), d,
                  values + i);
+  }
+}
+
+// Copies `blocks` blocks of kBlockN floats to places `distance` floats apart.
+HWY_NOINLINE void copy_blocks(const float* from, size_t blocks, size_t distance, float* to) {
+  const Lanes d;
+  for (size_t i = 0; i < blocks; ++i, from += kBlockN, to += distance) {
+#pragma GCC unroll 8
+    for (size_t at = 0; at < kBlockN; at += hn::Lanes(d)) {
+      hn::Store(hn::LoadU(d, from + at), d, to + at);
+    }
   }
 }
 
@@ -188,12 +205,7 @@ void widen_row(const RowView& rows, int r, size_t first, float* dst, size_t n) {
   const unsigned bytes = element_bytes(rows.dtype);
   const std::byte* src =
       rows.base + r * rows.row_stride + static_cast<ptrdiff_t>(first * bytes) * rows.step;
-  const bool plain = rows.dtype == NEURON_DTYPE_F32 && rows.step == 1;
-  if (plain && n == kBlockN) {
-    std::memcpy(dst, src, kBlockN * sizeof(float));
-  } else {
-    widen(rows.dtype, src, rows.step, dst, n, rows.bias);
-  }
+  widen(rows.dtype, src, rows.step, dst, n, rows.bias);
 }
 
 bool exact_in_bf16(unsigned dtype) {
@@ -310,9 +322,18 @@ void multiply_pairs(const Stationary& weights, const RowView& moving, size_t n, 
 // Rows of the moving matrix in blocks of kBlockN columns, padded with +0.
 void pack_moving(const RowView& moving, int k, int padded_k, size_t first, size_t n, float* out) {
   const size_t block = static_cast<size_t>(padded_k) * kBlockN;
+  const bool plain = moving.dtype == NEURON_DTYPE_F32 && moving.step == 1;
+  const size_t whole = plain ? n / kBlockN : 0;
   for (int r = 0; r < padded_k; ++r) {
     float* to = out + r * kBlockN;
-    for (size_t at = 0; at < n; at += kBlockN, to += block) {
+    size_t at = 0;
+    if (whole != 0 && r < k) {
+      const auto* row = reinterpret_cast<const float*>(moving.base + r * moving.row_stride) + first;
+      NEURON_ON_SIMD_PATH(copy_blocks, row, whole, block, to);
+      at = whole * kBlockN;
+      to += whole * block;
+    }
+    for (; at < n; at += kBlockN, to += block) {
       const size_t columns = std::min(kBlockN, n - at);
       if (r < k) widen_row(moving, r, first + at, to, columns);
       const size_t used = r < k ? columns : 0;
@@ -345,19 +366,22 @@ void Stationary::pack_floats(Row&& row) {
   const int depth = padded_k();
   const int tiles = (m_ + kTileM - 1) / kTileM;
   // Collects the rows of one step, so that each tile is written in runs of consecutive memory.
-  float rows_of_step[kStepK][kTiles * kTileM];
+  float rows_of_step[kStepK][kTiles * kTileM + 1];
   for (int base = 0; base < depth; base += kStepK) {
     for (int r = 0; r < kStepK; ++r) {
       float* values = rows_of_step[r];
       const int present = base + r < k_ ? m_ : 0;
       if (present > 0) row(base + r, values);
-      std::fill(values + present, values + tiles * kTileM, 0.0f);
+      std::fill(values + present, values + tiles * kTileM + 1, 0.0f);
     }
     for (int t = 0; t < tiles; ++t) {
       float* dst = packed_ + (static_cast<ptrdiff_t>(t) * depth + base) * kTileM;
-      for (int r = 0; r < kStepK; ++r, dst += kTileM) {
-        std::memcpy(dst, rows_of_step[r] + t * kTileM, kTileM * sizeof(float));
+      // One value more than belongs there, which the next row replaces: a copy of 16 bytes is one
+      // instruction, one of 12 is two.
+      for (int r = 0; r < kStepK - 1; ++r, dst += kTileM) {
+        std::memcpy(dst, rows_of_step[r] + t * kTileM, (kTileM + 1) * sizeof(float));
       }
+      std::memcpy(dst, rows_of_step[kStepK - 1] + t * kTileM, kTileM * sizeof(float));
     }
   }
   in_floats_ = true;
