@@ -69,8 +69,8 @@ std::vector<Ratio> one() {
 int main(int argc, char** argv) {
   using namespace neuron::bench;
   // Peers read their environment when they are loaded: set it and start over.
-  const bool started_over = !set_peer_environment(
-      __builtin_cpu_supports("avx512f") ? "SkylakeX" : "Haswell");
+  const bool started_over =
+      !set_peer_environment(__builtin_cpu_supports("avx512f") ? "SkylakeX" : "Haswell");
   if (!std::getenv("NEURON_EMULATOR")) setenv("NEURON_EMULATOR", "trn1.2xlarge", 1);
   if (!started_over) execv("/proc/self/exe", argv);
   if (argc == 2 && !std::strcmp(argv[1], "--strict-worker")) return strict_worker();

@@ -10,9 +10,8 @@ bool set_peer_environment(const char* core_type) {
   const struct {
     const char* name;
     const char* value;
-  } wanted[] = {{"OPENBLAS_CORETYPE", core_type},
-                {"OPENBLAS_NUM_THREADS", "1"},
-                {"OMP_NUM_THREADS", "1"}};
+  } wanted[] = {
+      {"OPENBLAS_CORETYPE", core_type}, {"OPENBLAS_NUM_THREADS", "1"}, {"OMP_NUM_THREADS", "1"}};
   bool changed = false;
   for (const auto& [name, value] : wanted) {
     const char* found = std::getenv(name);
