@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "tests/bench/baseline.h"
+#include "tests/bench/peer_environment.h"
 #include "tests/bench/ratio.h"
 
 namespace neuron::bench {
@@ -67,16 +68,11 @@ std::vector<Ratio> one() {
 
 int main(int argc, char** argv) {
   using namespace neuron::bench;
-  // OpenBLAS reads its environment when it is loaded: set it and start over. The core type is the
-  // CPU's own, said aloud, because an unknown CPU model would make OpenBLAS fall back to an older
-  // kernel.
-  if (!std::getenv("OPENBLAS_CORETYPE")) {
-    setenv("OPENBLAS_CORETYPE", __builtin_cpu_supports("avx512f") ? "SkylakeX" : "Haswell", 1);
-    setenv("OPENBLAS_NUM_THREADS", "1", 1);
-    setenv("OMP_NUM_THREADS", "1", 1);
-    if (!std::getenv("NEURON_EMULATOR")) setenv("NEURON_EMULATOR", "trn1.2xlarge", 1);
-    execv("/proc/self/exe", argv);
-  }
+  // Peers read their environment when they are loaded: set it and start over.
+  const bool started_over =
+      !set_peer_environment(__builtin_cpu_supports("avx512f") ? "SkylakeX" : "Haswell");
+  if (!std::getenv("NEURON_EMULATOR")) setenv("NEURON_EMULATOR", "trn1.2xlarge", 1);
+  if (!started_over) execv("/proc/self/exe", argv);
   if (argc == 2 && !std::strcmp(argv[1], "--strict-worker")) return strict_worker();
   if (argc == 2 && !std::strcmp(argv[1], "--init-worker")) return init_worker();
   const char* only = argc == 3 && !std::strcmp(argv[1], "--only") ? argv[2] : nullptr;

@@ -177,9 +177,12 @@ HWY_INLINE void parity_bf16(const SourceRows& x, size_t n, float* out) {
     }
   }
   clear();
+  const size_t next = kRows * x.stride;
   for (size_t k = 0; k < n; k += kChains) {
 #pragma GCC unroll 4
     for (size_t r = 0; r < kRows; ++r) {
+      // Rows lie pages apart, where hardware prefetchers do not follow.
+      __builtin_prefetch(rows[r] + next + k * sizeof(uint16_t));
 #pragma GCC unroll 16
       for (size_t v = 0; v < kParityVectors; ++v) {
         const U pairs = words_at(rows[r], k + 2 * v * lanes);

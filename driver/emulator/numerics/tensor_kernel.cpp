@@ -30,6 +30,24 @@ namespace neuron::numerics {
 // sets.
 constexpr size_t kBlockN = 64;
 constexpr uint32_t kNan = 0x7FC00000u;
+constexpr size_t kLine = 64;  // bytes of a cache line
+
+// The columns of the moving matrix that are packed next, where they lie.
+struct NextBlock {
+  const std::byte* first = nullptr;
+  ptrdiff_t row_stride = 0;
+  int rows = 0;      // 0: there is no next block
+  size_t bytes = 0;  // of a row
+
+  // Asks for the part-th of `parts` parts of the rows. Into the second-level cache: the first one
+  // is full of what is being multiplied.
+  void ask(int part, int parts) const {
+    for (int r = rows * part / parts; r < rows * (part + 1) / parts; ++r) {
+      const std::byte* row = first + r * row_stride;
+      for (size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(row + at, 0, 2);
+    }
+  }
+};
 
 }  // namespace neuron::numerics
 #endif
@@ -45,8 +63,16 @@ HWY_NOINLINE void make_nan_canonical(float* values, size_t n) {
   }
 }
 
+HWY_NOINLINE void copy_block(const RowView& rows, size_t first, int count, float* to) {
+  for (int r = 0; r < count; ++r) {
+    std::memcpy(to + r * kBlockN, rows.base + r * rows.row_stride + first * sizeof(float),
+                kBlockN * sizeof(float));
+  }
+}
+
 HWY_NOINLINE void multiply_block(const Stationary& weights, const float* moving, size_t n,
-                                 float* psum, ptrdiff_t psum_stride, bool accumulate) {
+                                 const NextBlock&, float* psum, ptrdiff_t psum_stride,
+                                 bool accumulate) {
   for (int m = 0; m < weights.m(); ++m) {
     const float* column = weights.tile(m / Stationary::kTileM) + m % Stationary::kTileM;
     float* row = psum + m * psum_stride;
@@ -72,6 +98,18 @@ HWY_NOINLINE void make_nan_canonical(float* values, size_t n) {
     if (!hn::AllFalse(d, hn::IsNaN(v)))
       hn::StoreU(hn::IfThenElse(hn::IsNaN(v), hn::BitCast(d, hn::Set(Bits(), kNan)), v), d,
                  values + i);
+  }
+}
+
+// kBlockN columns of `count` rows of contiguous floats, from column `first`.
+HWY_NOINLINE void copy_block(const RowView& rows, size_t first, int count, float* to) {
+  const Lanes d;
+  const std::byte* row = rows.base + first * sizeof(float);
+  for (int r = 0; r < count; ++r, row += rows.row_stride, to += kBlockN) {
+#pragma GCC unroll 8
+    for (size_t at = 0; at < kBlockN; at += hn::Lanes(d)) {
+      hn::Store(hn::LoadU(d, reinterpret_cast<const float*>(row) + at), d, to + at);
+    }
   }
 }
 
@@ -156,9 +194,12 @@ void tile_rows(const float* a, const float* b, int k, size_t n, float* c, ptrdif
 }
 
 HWY_NOINLINE void multiply_block(const Stationary& weights, const float* moving, size_t n,
-                                 float* psum, ptrdiff_t psum_stride, bool accumulate) {
+                                 const NextBlock& next, float* psum, ptrdiff_t psum_stride,
+                                 bool accumulate) {
   const int k = weights.padded_k();
+  const int tiles = (weights.m() + Stationary::kTileM - 1) / Stationary::kTileM;
   for (int m = 0; m < weights.m(); m += Stationary::kTileM) {
+    next.ask(m / Stationary::kTileM, tiles);
     const float* tile = weights.tile(m / Stationary::kTileM);
     float* c = psum + m * psum_stride;
     switch (weights.m() - m) {
@@ -188,12 +229,7 @@ void widen_row(const RowView& rows, int r, size_t first, float* dst, size_t n) {
   const unsigned bytes = element_bytes(rows.dtype);
   const std::byte* src =
       rows.base + r * rows.row_stride + static_cast<ptrdiff_t>(first * bytes) * rows.step;
-  const bool plain = rows.dtype == NEURON_DTYPE_F32 && rows.step == 1;
-  if (plain && n == kBlockN) {
-    std::memcpy(dst, src, kBlockN * sizeof(float));
-  } else {
-    widen(rows.dtype, src, rows.step, dst, n, rows.bias);
-  }
+  widen(rows.dtype, src, rows.step, dst, n, rows.bias);
 }
 
 bool exact_in_bf16(unsigned dtype) {
@@ -231,7 +267,7 @@ constexpr size_t kWideStride = kWide + 32;
 struct Packed {
   union {
     alignas(64) uint16_t halves[Stationary::kMaxK * kWideStride];
-    alignas(64) float floats[Stationary::kMaxK * kWide];
+    alignas(64) float floats[Stationary::kMaxK * kBlockN];
     alignas(64) uint32_t pairs[kWide / pairs::kBlockColumns][pairs::kMoving];
   };
 };
@@ -307,18 +343,24 @@ void multiply_pairs(const Stationary& weights, const RowView& moving, size_t n, 
   }
 }
 
-// Rows of the moving matrix in blocks of kBlockN columns, padded with +0.
+// Rows of n columns of the moving matrix, at most kBlockN, padded with +0.
 void pack_moving(const RowView& moving, int k, int padded_k, size_t first, size_t n, float* out) {
-  const size_t block = static_cast<size_t>(padded_k) * kBlockN;
-  for (int r = 0; r < padded_k; ++r) {
-    float* to = out + r * kBlockN;
-    for (size_t at = 0; at < n; at += kBlockN, to += block) {
-      const size_t columns = std::min(kBlockN, n - at);
-      if (r < k) widen_row(moving, r, first + at, to, columns);
-      const size_t used = r < k ? columns : 0;
-      if (used < kBlockN) std::memset(to + used, 0, (kBlockN - used) * sizeof(float));
+  if (moving.dtype == NEURON_DTYPE_F32 && moving.step == 1 && n == kBlockN) {
+    NEURON_ON_SIMD_PATH(copy_block, moving, first, k, out);
+  } else {
+    for (int r = 0; r < k; ++r) {
+      widen_row(moving, r, first, out + r * kBlockN, n);
+      std::fill(out + r * kBlockN + n, out + (r + 1) * kBlockN, 0.0f);
     }
   }
+  std::fill(out + k * kBlockN, out + padded_k * kBlockN, 0.0f);
+}
+
+// What is packed behind a block that ends at column `end`.
+NextBlock next_block(const RowView& moving, int k, size_t end, size_t n) {
+  if (end == n || moving.step != 1) return {};
+  const size_t bytes = element_bytes(moving.dtype);
+  return {moving.base + end * bytes, moving.row_stride, k, std::min(kBlockN, n - end) * bytes};
 }
 
 }  // namespace
@@ -345,19 +387,22 @@ void Stationary::pack_floats(Row&& row) {
   const int depth = padded_k();
   const int tiles = (m_ + kTileM - 1) / kTileM;
   // Collects the rows of one step, so that each tile is written in runs of consecutive memory.
-  float rows_of_step[kStepK][kTiles * kTileM];
+  float rows_of_step[kStepK][kTiles * kTileM + 1];
   for (int base = 0; base < depth; base += kStepK) {
     for (int r = 0; r < kStepK; ++r) {
       float* values = rows_of_step[r];
       const int present = base + r < k_ ? m_ : 0;
       if (present > 0) row(base + r, values);
-      std::fill(values + present, values + tiles * kTileM, 0.0f);
+      std::fill(values + present, values + tiles * kTileM + 1, 0.0f);
     }
     for (int t = 0; t < tiles; ++t) {
       float* dst = packed_ + (static_cast<ptrdiff_t>(t) * depth + base) * kTileM;
-      for (int r = 0; r < kStepK; ++r, dst += kTileM) {
-        std::memcpy(dst, rows_of_step[r] + t * kTileM, kTileM * sizeof(float));
+      // One value more than belongs there, which the next row replaces: a copy of 16 bytes is one
+      // instruction, one of 12 is two.
+      for (int r = 0; r < kStepK - 1; ++r, dst += kTileM) {
+        std::memcpy(dst, rows_of_step[r] + t * kTileM, (kTileM + 1) * sizeof(float));
       }
+      std::memcpy(dst, rows_of_step[kStepK - 1] + t * kTileM, kTileM * sizeof(float));
     }
   }
   in_floats_ = true;
@@ -396,14 +441,12 @@ void multiply(Stationary& weights, const RowView& moving, size_t n, float* psum,
   weights.need_floats();
   const FlushScope environment;
   float* const packed = packed_of_thread().floats;
-  const size_t block = static_cast<size_t>(weights.padded_k()) * kBlockN;
-  for (size_t first = 0; first < n; first += kWide) {
-    const size_t wide = std::min(kWide, n - first);
-    pack_moving(moving, weights.k(), weights.padded_k(), first, wide, packed);
-    for (size_t at = 0; at < wide; at += kBlockN) {
-      NEURON_ON_SIMD_PATH(multiply_block, weights, packed + at / kBlockN * block,
-                          std::min(kBlockN, wide - at), psum + first + at, psum_stride, accumulate);
-    }
+  for (size_t first = 0; first < n; first += kBlockN) {
+    const size_t columns = std::min(kBlockN, n - first);
+    pack_moving(moving, weights.k(), weights.padded_k(), first, columns, packed);
+    NEURON_ON_SIMD_PATH(multiply_block, weights, packed, columns,
+                        next_block(moving, weights.k(), first + columns, n), psum + first,
+                        psum_stride, accumulate);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "driver/base/abandonment.h"
 #include "driver/emulator/neuroncore/engines/unit_context.h"
 
 namespace neuron::core {
@@ -95,12 +96,22 @@ inline void narrow_block(UnitContext& context, const OperandView& view, const is
 inline void store_block(UnitContext& context, const OperandView& view, const isa::Operand& dst,
                         const Block& block, const float* values) {
   const numerics::NarrowMode mode = context.narrow_mode(dst);
+  const bool random = mode.rounding == numerics::Rounding::kStochastic;
+  if (view.dtype() == NEURON_DTYPE_F32 && view.contiguous() && !mode.saturate && !random) {
+    // Rows of a few statistics are common, and take less than to find out how to write them.
+    base::Abandonment::look();
+    for (unsigned r = 0; r < block.rows; ++r) {
+      auto* to = reinterpret_cast<float*>(view.row(block.part + r)) + block.first;
+      std::copy_n(values + r * block.count, block.count, to);
+    }
+    return look_for_nan(context, values, block.size());
+  }
   for (unsigned r = 0; r < block.rows; ++r) {
     const unsigned part = block.part + r;
     const float* row = values + r * block.count;
-    if (mode.rounding == numerics::Rounding::kStochastic) {
-      numerics::RandomStream random = rounding_stream(context, dst, part, block.first);
-      view.store(part, block.first, block.count, row, mode, &random);
+    if (random) {
+      numerics::RandomStream stream = rounding_stream(context, dst, part, block.first);
+      view.store(part, block.first, block.count, row, mode, &stream);
     } else {
       view.store(part, block.first, block.count, row, mode, nullptr);
     }

@@ -19,8 +19,10 @@ struct Shape {
   int k, m;
   size_t n;
 };
-constexpr Shape kShapes[] = {{1, 1, 1},   {2, 3, 5},     {31, 2, 16},  {32, 4, 17},   {33, 7, 64},
-                             {64, 10, 8}, {100, 5, 129}, {128, 3, 65}, {128, 16, 100}};
+// The last ones fill all tiles of the weights, and are packed in several blocks and in two runs.
+constexpr Shape kShapes[] = {{1, 1, 1},      {2, 3, 5},      {31, 2, 16},    {32, 4, 17},
+                             {33, 7, 64},    {64, 10, 8},    {100, 5, 129},  {128, 3, 65},
+                             {128, 16, 100}, {128, 127, 64}, {97, 128, 192}, {40, 11, 577}};
 
 std::vector<float> product(const std::vector<float>& a, const std::vector<float>& b, Shape s,
                            std::vector<float> psum, ptrdiff_t stride, bool accumulate) {
