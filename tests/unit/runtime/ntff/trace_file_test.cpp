@@ -197,6 +197,24 @@ TEST_F(TraceFile, NoticesEveryDamagedByteOfAChunk) {
   }
 }
 
+TEST_F(TraceFile, NoticesThatAChunkInflatesToFewerBytesThanItSays) {
+  write();
+  std::string longer = test::read_file(path_);
+  auto file = TraceFileReader::open(path_);
+  ASSERT_TRUE(file);
+  auto found = file->find(only(ChunkKind::kModel));
+  ASSERT_TRUE(found && *found);
+  // A version without checksums of headers, whose first chunk says 100,001 bytes in place of
+  // 100,000.
+  longer[8] = 2;
+  const size_t first = (*found)->at;
+  const size_t size = longer.find(std::string("\xa0\x86\x01\0", 4), first);
+  ASSERT_LT(size, first + 32);
+  longer[size] = '\xa1';
+  longer.replace(first + 20, 4, 4, '\0');
+  EXPECT_THAT(error_of(folder_.write("longer", longer)), HasSubstr("cannot be inflated"));
+}
+
 // Whatever the readers find instead, they do not find other chunks.
 TEST_F(TraceFile, NoticesEveryBitOfAHeaderThatIsTurnedOver) {
   write();
@@ -375,6 +393,31 @@ TEST_F(TraceFile, ThatFillsTheDiskEndsWithItsLastWholeExecutionAndSaysWhy) {
                                 ChunkKind::kEnd}));
   EXPECT_EQ(last, R"({"cut":"File too large"})");
   EXPECT_TRUE(TraceFileWriter::create(path_)) << "nobody holds it any more";
+}
+
+TEST_F(TraceFile, ThatFillsTheDiskDoesNotEndWithAnExecutionThatIsNotThere) {
+  auto file = TraceFileWriter::create(path_);
+  ASSERT_TRUE(file);
+  ASSERT_TRUE(file->write(ChunkKind::kExecution, {}, R"({"exec_id":1})"));
+  ASSERT_TRUE(file->finish());
+  const uint64_t whole = file->bytes_written();
+  {
+    const SmallDisk disk(whole + 1000);
+    // What fails may be either of them, or the end.
+    (void)file->write(ChunkKind::kEntries, {}, noise(2000));
+    (void)file->write(ChunkKind::kExecution, {}, R"({"exec_id":2})");
+    EXPECT_FALSE(file->finish());
+  }
+  std::vector<std::string> texts;
+  auto read = TraceFileReader::open(path_);
+  ASSERT_TRUE(read);
+  for (;;) {
+    auto chunk = read->next();
+    ASSERT_TRUE(chunk) << chunk.error().sentence;
+    if (!*chunk) break;
+    texts.emplace_back((*chunk)->text());
+  }
+  EXPECT_EQ(texts, (std::vector<std::string>{R"({"exec_id":1})", R"({"cut":"File too large"})"}));
 }
 
 TEST_F(TraceFile, ThatFillsTheDiskWithoutAWholeExecutionIsRemoved) {
