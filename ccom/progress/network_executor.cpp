@@ -51,6 +51,7 @@ class NetworkExecutor final : public Executor {
                   std::unique_ptr<NetworkPort> port,
                   std::vector<std::unique_ptr<Connection>> shared)
       : timeout_(context.timeout),
+        network_(port->endpoint().provider()),
         engine_(context, std::move(members), std::move(port), std::move(shared)),
         // The engine guards its rounds. Without the thread, callers still advance operations.
         proxy_(base::service_thread(
@@ -115,6 +116,8 @@ class NetworkExecutor final : public Executor {
     return engine_.scratch_bytes();
   }
 
+  std::string network() const override { return network_; }
+
   Outcome advance(NetworkTask& task) {
     if (!ended(task)) {
       // If the lock is taken, the proxy is driving the engine.
@@ -175,6 +178,7 @@ class NetworkExecutor final : public Executor {
   }
 
   milliseconds timeout_;
+  const std::string network_;
   mutable std::mutex mutex_;  // of the engine
   NetworkEngine engine_;
   std::mutex wake_mutex_;
