@@ -302,7 +302,7 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
   }
 
   void welcome() {
-    for (;;) {
+    for (;;) {  // bounded: by those who have connected
       base::FileDescriptor socket(
           ::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!socket) return;
@@ -311,7 +311,7 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
       const auto silent = [](const auto& link) {
         return link->peer == StreamLink::kNobody && !link->broken;
       };
-      if (std::count_if(links_.begin(), links_.end(), silent) > std::ptrdiff_t{kStrangers}) {
+      if (std::count_if(links_.begin(), links_.end(), silent) > ptrdiff_t{kStrangers}) {
         broke(**std::find_if(links_.begin(), links_.end(), silent), ECONNABORTED);
       }
     }

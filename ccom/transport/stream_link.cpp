@@ -113,7 +113,7 @@ int StreamLink::write() {
 
 // Takes all that is in the buffer but the beginning of a header.
 int StreamLink::parse() {
-  for (;;) {
+  for (;;) {  // bounded: by what is in the buffer
     if (left_ == 0) {
       if (end_ - begin_ < sizeof header_) break;
       std::memcpy(&header_, buffer_.data() + begin_, sizeof header_);
