@@ -86,6 +86,7 @@ class StreamEndpointTest : public testing::Test {
 
   std::vector<std::unique_ptr<FabricEndpoint>> ends;
   std::map<const FabricOperation*, FabricCompletion> seen;
+  const Bytes ten = numbered(10);  // a source must live as long as its send
   FabricOperation sent, received, other_sent, other_received;
 };
 
@@ -270,7 +271,7 @@ TEST_F(StreamEndpointTest, KeepsFewConnectionsOfStrangersWhoSayNothing) {
   EXPECT_LE(files() - before, 300 + 70);
   Bytes place(10);
   ASSERT_EQ(receive(1, place, 7, received), 0);
-  ASSERT_EQ(send(0, 1, numbered(10), 7, sent), 0);
+  ASSERT_EQ(send(0, 1, ten, 7, sent), 0);
   EXPECT_EQ(completed(received).error, 0);
 }
 
@@ -314,9 +315,9 @@ TEST_F(StreamEndpointTest, FailsSendsToAPeerThatIsGone) {
 TEST_F(StreamEndpointTest, FailsSendsToAPortWhereNobodyListens) {
   ends[1]->close();
   ends[1].reset();
-  ASSERT_EQ(send(0, 1, numbered(100), 1, sent), 0);
+  ASSERT_EQ(send(0, 1, ten, 1, sent), 0);
   EXPECT_EQ(completed(sent).error, ECONNREFUSED);
-  EXPECT_EQ(send(0, 1, numbered(100), 1, sent), -ECONNREFUSED);
+  EXPECT_EQ(send(0, 1, ten, 1, sent), -ECONNREFUSED);
 }
 
 TEST_F(StreamEndpointTest, FailsAReceiveWhosePeerGoesInTheMiddleOfTheMessage) {
@@ -351,8 +352,8 @@ TEST_F(StreamEndpointTest, LeavesNoDescriptorOpen) {
     open(3);
     Bytes place(10);
     ASSERT_EQ(receive(1, place, 7, received), 0);
-    ASSERT_EQ(send(0, 1, numbered(10), 7, sent), 0);
-    ASSERT_EQ(send(2, 0, numbered(10), 7, other_sent), 0);
+    ASSERT_EQ(send(0, 1, ten, 7, sent), 0);
+    ASSERT_EQ(send(2, 0, ten, 7, other_sent), 0);
     completed(received);
     seen.clear();
   }
