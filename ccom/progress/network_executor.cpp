@@ -28,7 +28,7 @@ constexpr microseconds kShortNap{50};    // of the proxy while it waits for mess
 constexpr microseconds kLongNap{20000};  // when nothing is in flight
 // Idle rounds before the core is yielded. Each round asks the kernel about all sockets, which costs
 // more than a yield that no other thread takes; and the awaited rank may need this core.
-constexpr uint32_t kSpins = 4;
+constexpr uint32_t kSpins = 1;
 
 class NetworkExecutor;
 
