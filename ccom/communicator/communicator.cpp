@@ -119,6 +119,7 @@ Result<void> Communicator::set_up(base::Deadline deadline) {
     dump_->forget();  // no operation has run
     return executor.error();
   }
+  planner_->price(network_costs(costs, (*executor)->network()));
   streams_->use(std::move(*executor));
   return bootstrap_->barrier(deadline);
 }

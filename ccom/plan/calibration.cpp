@@ -22,6 +22,10 @@ namespace json = boost::json;
 constexpr size_t kMostBytes = 1 << 16;
 constexpr int kVersion = 1;
 
+// Of a message through the sockets of the kernel.
+constexpr uint64_t kKernelLatency = 8'000'000, kKernelMessage = 12'000'000;
+constexpr double kKernelRate = 1.2e9;
+
 const char* medium_name(Medium medium) { return medium == Medium::kDevice ? "device" : "host"; }
 
 struct Field {
@@ -37,6 +41,7 @@ constexpr Field kFields[] = {
     {"remote_bytes_per_second", nullptr, &CostParameters::remote_bytes_per_second},
     {"reduce_bytes_per_second", nullptr, &CostParameters::reduce_bytes_per_second},
     {"step_ps", &CostParameters::step_ps, nullptr},
+    {"remote_message_ps", &CostParameters::remote_message_ps, nullptr},
 };
 
 Result<json::object> read(const std::string& file) {
@@ -100,6 +105,23 @@ CostParameters complete_costs(const CostParameters& costs, const Topology& topol
   fill(result.reduce_bytes_per_second, device ? node.dma_bytes_per_second : 0.0,
        device ? 1e12 : 10e9);
   fill(result.step_ps, 0, 10'000);
+  return result;
+}
+
+CostParameters network_costs(const CostParameters& costs, const std::string& provider) {
+  CostParameters result = costs;
+  // EFA and whatever else has a device of its own: as the topology says.
+  const bool kernel = provider.rfind("stream", 0) == 0 || provider.rfind("tcp", 0) == 0 ||
+                      provider.rfind("net", 0) == 0 || provider.rfind("sockets", 0) == 0 ||
+                      provider.rfind("udp", 0) == 0;
+  if (!kernel) return result;
+  // Measured: decisions.md.
+  if (result.remote_bytes_per_second == 0) result.remote_bytes_per_second = kKernelRate;
+  // A latency that was measured without a price for messages contains that.
+  if (result.remote_latency_ps == 0) {
+    result.remote_latency_ps = kKernelLatency;
+    if (result.remote_message_ps == 0) result.remote_message_ps = kKernelMessage;
+  }
   return result;
 }
 

@@ -18,6 +18,10 @@ namespace neuron::ccom {
 // Fills in every price that is 0, from the links of the topology or with a default.
 CostParameters complete_costs(const CostParameters& costs, const Topology& topology);
 
+// The same with prices of the provider that carries messages between hosts ("stream on 10.0.0.1"),
+// where no price was given.
+CostParameters network_costs(const CostParameters& costs, const std::string& provider);
+
 // Prices of the medium; fields that the file leaves out stay 0.
 Result<CostParameters> load_calibration(const std::string& file, Medium medium);
 // Prices of the medium from CCOM_CALIBRATION; all 0 without it.

@@ -27,6 +27,7 @@ class CostModel {
     alpha_ = static_cast<double>(costs.local_latency_ps) * 1e-12;
     remote_alpha_ = static_cast<double>(costs.remote_latency_ps) * 1e-12;
     step_ = static_cast<double>(costs.step_ps) * 1e-12;
+    message_ = static_cast<double>(costs.remote_message_ps) * 1e-12;
     reduce_rate_ = costs.reduce_bytes_per_second;
     ring_rate_ = costs.local_bytes_per_second;
     direct_rate_ = costs.local_bytes_per_second;
@@ -67,7 +68,8 @@ class CostModel {
   }
   // `senders` ranks of each node send at once.
   double far(double bytes, double senders) const {
-    return remote_alpha_ + std::max(bytes / nic_rate_, bytes * senders / node_rate_) + 2 * step_;
+    return remote_alpha_ + message_ + std::max(bytes / nic_rate_, bytes * senders / node_rate_) +
+           2 * step_;
   }
   // Every rank sends to the rank `distance` further on.
   double hop(double bytes, double distance) const {
@@ -87,21 +89,22 @@ class CostModel {
   // Every rank sends `each` bytes to the rank of its column in each other node.
   double column_exchange(double each) const {
     const double bytes = (x_ - 1) * each;
-    return batches(x_ - 1) * remote_alpha_ + std::max(bytes / nic_rate_, bytes * y_ / node_rate_);
+    return batches(x_ - 1) * remote_alpha_ + (x_ - 1) * message_ +
+           std::max(bytes / nic_rate_, bytes * y_ / node_rate_);
   }
   // Every rank sends `each` bytes to each other rank.
   double exchange(double each) const {
     const double outside = x_ > 1 ? y_ * (n_ - y_) * each / node_rate_ : 0;
     const double latency = std::max(longest_way_ * alpha_, x_ > 1 ? remote_alpha_ : 0);
     return batches(n_ - 1) * latency + std::max((y_ - 1) * each / direct_rate_, outside) +
-           2 * (n_ - 1) * step_;
+           2 * (n_ - 1) * step_ + (n_ - y_) * message_;
   }
   // One rank exchanges `each` bytes with every other. Readers of one memory do not wait for one
   // another.
   double star(double each, bool readers) const {
     const double served = host_ && readers ? 1 : y_ - 1;
     const double inside = longest_way_ * alpha_ + served * each / direct_rate_;
-    const double outside = x_ > 1 ? remote_alpha_ + (n_ - y_) * each / nic_rate_ : 0;
+    const double outside = x_ > 1 ? remote_alpha_ + (n_ - y_) * (each / nic_rate_ + message_) : 0;
     return std::max(inside, outside) + (n_ - 1) * step_;
   }
 
@@ -121,7 +124,8 @@ class CostModel {
     const double mean =
         ((members - far_hops) * local_hop + far_hops * far_hop) / std::max(1.0, members);
     const double credit = 2 * pieces * (crosses ? remote_alpha_ : alpha_) + busy / flows;
-    return std::max({mean, busy, credit / window_}) + 2 * pieces * step_;
+    return std::max({mean, busy, credit / window_}) + 2 * pieces * step_ +
+           pieces * message_ * far_hops / std::max(1.0, members);
   }
   double occupancy(double bytes, bool inner, double senders) const {
     if (x_ <= 1 || inner) return bytes / ring_rate_;
@@ -148,7 +152,7 @@ class CostModel {
   bool host_;
   double window_;
   double n_, x_, y_;
-  double alpha_, remote_alpha_, step_, reduce_rate_;
+  double alpha_, remote_alpha_, step_, message_, reduce_rate_;
   double longest_way_ = 1;  // most links between two chips of a node
   double ring_rate_, direct_rate_, nic_rate_, node_rate_, ring_node_rate_;
   double inner_flows_, outer_flows_;  // flows that share a link, a NIC

@@ -100,6 +100,10 @@ Planner::Planner(Group group, CostParameters costs, Judge judge)
       judge_(std::move(judge)),
       checked_(std::make_shared<Checked>()) {}
 
+void Planner::price(const CostParameters& costs) {
+  costs_ = complete_costs(costs, group_.topology);
+}
+
 std::vector<ccom_algorithm_t> Planner::candidates(const Request& request) const {
   std::vector<ccom_algorithm_t> result;
   if (!validate(request, group_.ranks())) return result;

@@ -40,6 +40,9 @@ struct CostParameters {
   double remote_bytes_per_second = 0;  // of one network device
   double reduce_bytes_per_second = 0;  // of operands
   uint64_t step_ps = 0;                // of any step
+  // Processor time of a rank for a message between nodes, which no other message hides. 0: none,
+  // as network devices send by themselves.
+  uint64_t remote_message_ps = 0;
 };
 
 struct Plan {
@@ -91,6 +94,9 @@ class Planner {
   // The predicted time of one algorithm, in picoseconds. The call takes less than 2 us.
   uint64_t predict(ccom_algorithm_t algorithm, const Request& request,
                    const Parameters& parameters = {}) const;
+
+  // Other prices for later plans, for a planner that was made before its network was known.
+  void price(const CostParameters& costs);
 
   const Group& group() const { return group_; }
   // What devices take for an automatic choice: reductions in the order of the ranks, if nothing is

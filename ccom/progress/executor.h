@@ -59,6 +59,9 @@ class Executor {
   virtual Result<void> run(const std::shared_ptr<const Plan>& plan, const Operands& operands,
                            const Signature& signature, std::chrono::milliseconds timeout) = 0;
 
+  // The provider between hosts, "" on one host.
+  virtual std::string network() const { return {}; }
+
   // Memory that is kept for later collectives, beside the arenas. It is freed while none is under
   // way.
   virtual void free_memory() {}

@@ -28,7 +28,7 @@ constexpr microseconds kShortNap{50};    // of the proxy while it waits for mess
 constexpr microseconds kLongNap{20000};  // when nothing is in flight
 // Idle rounds before the core is yielded. Each round asks the kernel about all sockets, which costs
 // more than a yield that no other thread takes; and the awaited rank may need this core.
-constexpr uint32_t kSpins = 4;
+constexpr uint32_t kSpins = 1;
 
 class NetworkExecutor;
 
@@ -51,6 +51,7 @@ class NetworkExecutor final : public Executor {
                   std::unique_ptr<NetworkPort> port,
                   std::vector<std::unique_ptr<Connection>> shared)
       : timeout_(context.timeout),
+        network_(port->endpoint().provider()),
         engine_(context, std::move(members), std::move(port), std::move(shared)),
         // The engine guards its rounds. Without the thread, callers still advance operations.
         proxy_(base::service_thread(
@@ -115,6 +116,8 @@ class NetworkExecutor final : public Executor {
     return engine_.scratch_bytes();
   }
 
+  std::string network() const override { return network_; }
+
   Outcome advance(NetworkTask& task) {
     if (!ended(task)) {
       // If the lock is taken, the proxy is driving the engine.
@@ -175,6 +178,7 @@ class NetworkExecutor final : public Executor {
   }
 
   milliseconds timeout_;
+  const std::string network_;
   mutable std::mutex mutex_;  // of the engine
   NetworkEngine engine_;
   std::mutex wake_mutex_;

@@ -58,7 +58,7 @@ class FabricEndpoint {
   virtual Result<FabricMemory> register_memory(const void* data, uint64_t bytes) = 0;
   virtual void unregister_memory(FabricMemory memory) = 0;
 
-  // 0: posted. Bit 63 of a tag is the provider's.
+  // 0: posted. -ESHUTDOWN: the peer has closed its endpoint. Bit 63 of a tag is the provider's.
   virtual int send(Rank peer, const std::byte* data, uint64_t bytes, FabricMemory memory,
                    uint64_t tag, uint32_t word, FabricOperation& operation) = 0;
   // Sends at most small_bytes() bytes without a completion; the memory is free again when this

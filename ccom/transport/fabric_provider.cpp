@@ -14,11 +14,12 @@
 #include "ccom/transport/fabric_signals.h"
 #include "ccom/transport/rough_endpoint.h"
 #include "ccom/transport/rough_link.h"
+#include "ccom/transport/stream_endpoint.h"
 
 namespace neuron::ccom {
 namespace {
 
-constexpr const char* kDefaultPreference = "efa,tcp;ofi_rxm,net";
+constexpr const char* kDefaultPreference = "efa,stream,tcp;ofi_rxm,net";
 constexpr const char* kRough = "rough+";
 
 using Description = std::unique_ptr<fi_info, void (*)(fi_info*)>;
@@ -38,6 +39,8 @@ std::vector<std::string> split(const std::string& list) {
   }
   return names;
 }
+
+bool is_stream(const std::string& full_name) { return full_name == kStreamProvider; }
 
 bool is_rough(const std::string& name) { return name.rfind(kRough, 0) == 0; }
 
@@ -110,9 +113,18 @@ Description choose(const std::string& name, const std::string& local_address, st
   return Description(nullptr, fi_freeinfo);
 }
 
+// Ranks tell each other the address, so it must be one.
+bool offers_stream(const std::string& local_address, std::string& reason) {
+  reason = "needs an address of this host";
+  if (local_address.empty()) return false;
+  const auto endpoint = open_stream(local_address);
+  reason = endpoint ? "" : endpoint.error().sentence;
+  return static_cast<bool>(endpoint);
+}
+
 std::string everything_here() {
   Description all = ask("", "");
-  std::vector<std::string> names;
+  std::vector<std::string> names = {kStreamProvider};
   for (const fi_info* info = all.get(); info != nullptr; info = info->next) {
     names.emplace_back(info->fabric_attr->prov_name);
   }
@@ -133,7 +145,9 @@ Result<std::vector<std::string>> offered_providers(const std::string& preference
   std::string refused;
   for (const auto& name : split(preference.empty() ? kDefaultPreference : preference)) {
     std::string reason;
-    if (choose(name, local_address, reason)) {
+    const bool here = is_stream(full_name(name)) ? offers_stream(local_address, reason)
+                                                 : choose(name, local_address, reason) != nullptr;
+    if (here) {
       offered.push_back((is_rough(name) ? kRough : "") + full_name(name));
     } else {
       refused += format("{}{}: {}", refused.empty() ? "" : "; ", name, reason);
@@ -149,15 +163,25 @@ Result<std::vector<std::string>> offered_providers(const std::string& preference
   return offered;
 }
 
-Result<std::unique_ptr<FabricEndpoint>> open_provider(const std::string& provider,
-                                                      const std::string& local_address) {
+namespace {
+
+Result<std::unique_ptr<FabricEndpoint>> open_plain(const std::string& provider,
+                                                   const std::string& local_address) {
+  if (is_stream(full_name(provider))) return open_stream(local_address);
   std::string reason;
   Description description = choose(provider, local_address, reason);
   if (!description) {
     return fail(CCOM_UNSUPPORTED, "provider {} at address {} {}; this host has {}", provider,
                 local_address.empty() ? "any" : local_address, reason, everything_here());
   }
-  NEURON_TRY(endpoint, open_libfabric(description.release()));
+  return open_libfabric(description.release());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FabricEndpoint>> open_provider(const std::string& provider,
+                                                      const std::string& local_address) {
+  NEURON_TRY(endpoint, open_plain(provider, local_address));
   if (is_rough(provider)) {
     return make_rough_endpoint(make_fabric_link(std::move(endpoint)),
                                RoughManners::from_environment());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of libfabric's providers a job uses, and the endpoint over it.
+// Which provider a job uses, libfabric's or this library's own ("stream"), and the endpoint over
+// it.
 //
 // Concepts: a preference is a list of names with commas between them ("efa,tcp;ofi_rxm"). "tcp" is
 // short for "tcp;ofi_rxm", and "rough+NAME" puts RoughEndpoint over one. Without a preference the

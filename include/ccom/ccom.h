@@ -127,7 +127,7 @@ typedef struct ccom_options {
   uint32_t
       timeout_ms;  // of joining and of an operation without progress; 0: CCOM_TIMEOUT_MS, 60000
   uint64_t memory_bytes;  // address space of ccom_mem_alloc; 0: CCOM_MEMORY, 1 GiB
-  const char *providers;  // libfabric providers in order of preference; null: CCOM_PROVIDERS
+  const char *providers;  // in order of preference; null: CCOM_PROVIDERS
   const char *topology;   // profile name or file; null: what the driver says, else one node a host
   uint32_t local_device;  // chip of this rank, for the topology
   uint32_t flags;         // CCOM_FLAG_*

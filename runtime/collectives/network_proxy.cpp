@@ -178,13 +178,13 @@ bool NetworkProxy::due(void* context, uint32_t stream, uint32_t* number, uint64_
 bool NetworkProxy::signal(void* context, uint32_t stream, uint32_t semaphore, uint64_t time_ps) {
   const Core& core = static_cast<const NetworkProxy*>(context)->core_;
   const uint64_t base = core.place().cc_bar0(stream);
-  // The times before the increment: registers are written in order.
-  return core.device().write_register(base + NEURON_CC_ENGINE + NEURON_ENG_ARRIVAL_LO,
-                                      static_cast<uint32_t>(time_ps)) &&
-         core.device().write_register(base + NEURON_CC_ENGINE + NEURON_ENG_ARRIVAL_HI,
-                                      static_cast<uint32_t>(time_ps >> 32)) &&
-         core.device().write_register(
-             base + NEURON_CC_SEMAPHORES + NEURON_SEM_BLOCK_INC + semaphore * 4ull, 1);
+  // The times before the increment: registers are written in order. One call, since each is a
+  // question to a daemon and its answer.
+  const auto written = core.device().write_registers(
+      {{base + NEURON_CC_ENGINE + NEURON_ENG_ARRIVAL_LO, static_cast<uint32_t>(time_ps)},
+       {base + NEURON_CC_ENGINE + NEURON_ENG_ARRIVAL_HI, static_cast<uint32_t>(time_ps >> 32)},
+       {base + NEURON_CC_SEMAPHORES + NEURON_SEM_BLOCK_INC + semaphore * 4ull, 1}});
+  return written.has_value();
 }
 
 Result<void> NetworkProxy::add(uint32_t stream, const ccom_device_program_t& program) {

@@ -2,6 +2,7 @@
 #include "runtime/device/device.h"
 
 #include <cerrno>
+#include <vector>
 
 #include "ndl/ndl_observe.h"
 #include "runtime/device/device_memory.h"
@@ -103,10 +104,22 @@ Result<uint32_t> Device::read_register(uint64_t bar0_offset) const {
 }
 
 Result<void> Device::write_register(uint64_t bar0_offset, uint32_t value) const {
-  uint64_t address = ndl_->csr_base[0] + bar0_offset;
-  if (const int result = ndl_bar_write(ndl_, 0, &address, 1, &value); result != 0) {
-    return driver_error(NRT_HW_ERROR, result, "writing {:#x} to register {:#x} of device {}", value,
-                        bar0_offset, index_);
+  return write_registers({{bar0_offset, value}});
+}
+
+Result<void> Device::write_registers(std::initializer_list<RegisterWrite> writes) const {
+  std::vector<uint64_t> addresses;
+  std::vector<uint32_t> values;
+  for (const RegisterWrite& write : writes) {
+    addresses.push_back(ndl_->csr_base[0] + write.bar0_offset);
+    values.push_back(write.value);
+  }
+  const auto count = static_cast<uint32_t>(writes.size());
+  if (const int result = ndl_bar_write(ndl_, 0, addresses.data(), count, values.data());
+      result != 0) {
+    const RegisterWrite& last = *(writes.end() - 1);
+    return driver_error(NRT_HW_ERROR, result, "writing {:#x} to register {:#x} of device {}",
+                        last.value, last.bar0_offset, index_);
   }
   return {};
 }

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -62,6 +63,12 @@ class Device {
 
   Result<uint32_t> read_register(uint64_t bar0_offset) const;
   Result<void> write_register(uint64_t bar0_offset, uint32_t value) const;
+  struct RegisterWrite {
+    uint64_t bar0_offset;
+    uint32_t value;
+  };
+  // In this order, with one call of the driver.
+  Result<void> write_registers(std::initializer_list<RegisterWrite> writes) const;
 
  private:
   void read_core_map();

@@ -42,6 +42,26 @@ TEST_F(Calibration, ComesBackAsItWasSavedForEachMedium) {
   EXPECT_EQ(load_calibration(file_, Medium::kDevice)->step_ps, 77u);
 }
 
+TEST_F(Calibration, PricesMessagesThroughTheKernelUnlessSomebodyMeasuredThem) {
+  for (const char* provider : {"stream on 10.0.0.1", "tcp;ofi_rxm on eth0", "net on eth0"}) {
+    const CostParameters costs = network_costs({}, provider);
+    EXPECT_GT(costs.remote_message_ps, 0u) << provider;
+    EXPECT_GT(costs.remote_latency_ps, 0u);
+    EXPECT_LT(costs.remote_bytes_per_second, 12.5e9);
+  }
+  for (const char* provider : {"efa on rdmap0s31", ""}) {
+    const CostParameters costs = network_costs({}, provider);
+    EXPECT_EQ(costs.remote_message_ps, 0u) << provider;
+    EXPECT_EQ(costs.remote_latency_ps, 0u);
+    EXPECT_EQ(costs.remote_bytes_per_second, 0);
+  }
+  CostParameters measured;
+  measured.remote_latency_ps = 30'000'000;  // contains what a message costs
+  const CostParameters costs = network_costs(measured, "stream on 10.0.0.1");
+  EXPECT_EQ(costs.remote_latency_ps, 30'000'000u);
+  EXPECT_EQ(costs.remote_message_ps, 0u);
+}
+
 TEST_F(Calibration, RefusesFilesThatAreNone) {
   EXPECT_THAT(refused("{"), HasSubstr("no JSON"));
   EXPECT_THAT(refused("[1]"), HasSubstr("no JSON object"));

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "ccom/plan/calibration.h"
 #include "ccom/request/layout.h"
 #include "tests/support/setting.h"
 #include "tests/unit/ccom/plan/groups.h"
@@ -39,6 +40,22 @@ TEST(Planner, ReadsAllInputsDirectlyInHostMemory) {
   const auto small = planner.plan(make_request(CCOM_ALL_REDUCE, 8, 2));
   ASSERT_TRUE(small);
   EXPECT_EQ(small->algorithm, CCOM_ONE_STEP_MESH);
+}
+
+TEST(Planner, SendsFewerMessagesWhereEachOneCostsAProcessor) {
+  Planner planner(make_group({2, 2}), {});
+  const Request request = make_request(CCOM_ALL_REDUCE, 4, 2);
+  // A network device sends to both ranks of the other host at once.
+  EXPECT_EQ(planner.plan(request)->algorithm, CCOM_ONE_STEP_MESH);
+  planner.price(network_costs({}, "efa on rdmap0s31"));
+  EXPECT_EQ(planner.plan(request)->algorithm, CCOM_ONE_STEP_MESH);
+  planner.price(network_costs({}, "stream on 10.0.0.1"));
+  EXPECT_EQ(planner.plan(request)->algorithm, CCOM_RECURSIVE) << planner.explain(request);
+  // Within one host nothing changes.
+  Planner near(make_group({4}), {});
+  const uint64_t before = near.predict(CCOM_MESH, request);
+  near.price(network_costs({}, "stream on 10.0.0.1"));
+  EXPECT_EQ(near.predict(CCOM_MESH, request), before);
 }
 
 TEST(Planner, LeavesTheFlatRingForLargeGroupsOnDevices) {

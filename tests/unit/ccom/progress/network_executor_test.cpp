@@ -124,8 +124,15 @@ TEST(NetworkExecutor, DoesEveryOperationOverTheProviderNet) {
   run_everything_over_network(3, "net", {1, 9000});
 }
 
+TEST(NetworkExecutor, DoesEveryOperationOverStreams) {
+  run_everything_over_network(2, "stream", {0, 1, 5000, 70000});
+  run_everything_over_network(5, "stream", {1, 9000});
+  run_everything_over_network(4, "stream", {1, 90000}, 2);
+}
+
 TEST(NetworkExecutor, DoesEveryOperationWithTheMannersOfEfa) {
   run_everything_over_network(3, "rough+tcp", {1, 9000});
+  run_everything_over_network(3, "rough+stream", {1, 9000});
 }
 
 TEST(NetworkExecutor, MixesSharedMemoryWithinHostsAndTheNetworkBetweenThem) {
@@ -151,9 +158,12 @@ TEST(NetworkExecutor, WritesBothResultsOfADuplicate) {
 
 TEST(NetworkExecutor, DoesNothingForAGroupOfOne) { run_everything_over_network(1, "tcp", {0, 10}); }
 
-TEST(NetworkExecutor, RunsCollectivesOfAllStreamsAtTheSameTimeWithoutTheCaller) {
+class NetworkExecutorOver : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Providers, NetworkExecutorOver, testing::Values("tcp", "stream"));
+
+TEST_P(NetworkExecutorOver, RunsCollectivesOfAllStreamsAtTheSameTimeWithoutTheCaller) {
   constexpr uint32_t kRanks = 3;
-  NetworkJob job(kRanks, "tcp");
+  NetworkJob job(kRanks, GetParam());
   const Request request = network_request(CCOM_ALL_REDUCE, CCOM_RING, 20000, kRanks);
   const auto plan = job.plan(request);
   job.on_all([&](Rank rank) {
@@ -177,8 +187,8 @@ TEST(NetworkExecutor, RunsCollectivesOfAllStreamsAtTheSameTimeWithoutTheCaller) 
   });
 }
 
-TEST(NetworkExecutor, LetsTheProxyFinishWhatTheCallerDoesNotLookAt) {
-  NetworkJob job(2, "tcp");
+TEST_P(NetworkExecutorOver, LetsTheProxyFinishWhatTheCallerDoesNotLookAt) {
+  NetworkJob job(2, GetParam());
   const Request request = network_request(CCOM_ALL_REDUCE, CCOM_RING, 100000, 2);
   const auto plan = job.plan(request);
   std::atomic<uint32_t> finished{0};
@@ -209,8 +219,8 @@ TEST(NetworkExecutor, LetsTheProxyFinishWhatTheCallerDoesNotLookAt) {
   EXPECT_EQ(finished, 1u);
 }
 
-TEST(NetworkExecutor, ATimeoutOfACallGoesBeforeThatOfTheCommunicator) {
-  NetworkJob job(2, "tcp", 1, milliseconds(20));
+TEST_P(NetworkExecutorOver, ATimeoutOfACallGoesBeforeThatOfTheCommunicator) {
+  NetworkJob job(2, GetParam(), 1, milliseconds(20));
   const Request request = network_request(CCOM_ALL_REDUCE, CCOM_RING, 1000, 2);
   for (uint64_t number = 0; number < 2; ++number) {
     const auto plan = job.plan(request);
@@ -270,10 +280,10 @@ bool some_are_silent(const std::vector<Error>& errors) {
   });
 }
 
-TEST(NetworkExecutor, NamesTheMissingRankItsLastOperationAndTheConnectionAtTheDeadline) {
+TEST_P(NetworkExecutorOver, NamesTheMissingRankItsLastOperationAndTheConnectionAtTheDeadline) {
   std::vector<Error> errors;
   for (int attempt = 0; attempt < 5 && (attempt == 0 || some_are_silent(errors)); ++attempt) {
-    NetworkJob job(3, "tcp");
+    NetworkJob job(3, GetParam());
     errors = fail_with(
         job, [](Rank) { return network_request(CCOM_ALL_REDUCE, CCOM_RING, 100, 3); }, kShort, {1});
   }
@@ -286,12 +296,15 @@ TEST(NetworkExecutor, NamesTheMissingRankItsLastOperationAndTheConnectionAtTheDe
         << errors[rank].sentence;
   }
   // Rank 2 waits for rank 1, its neighbour.
-  EXPECT_NE(errors[2].sentence.find("tcp;ofi_rxm"), std::string::npos) << errors[2].sentence;
+  EXPECT_NE(
+      errors[2].sentence.find(GetParam() + (GetParam() == "tcp" ? ";ofi_rxm" : " on 127.0.0.1")),
+      std::string::npos)
+      << errors[2].sentence;
   EXPECT_NE(errors[2].sentence.find("rank 1"), std::string::npos) << errors[2].sentence;
 }
 
 TEST(NetworkExecutor, ReportsBothCallsWhenRanksDisagreeAboutTheCount) {
-  for (const std::string provider : {"tcp", "rough+tcp"}) {
+  for (const std::string provider : {"tcp", "rough+tcp", "stream"}) {
     for (const uint64_t count : {100u, 30000u}) {
       NetworkJob job(2, provider);
       const auto errors = fail_with(
@@ -311,9 +324,9 @@ TEST(NetworkExecutor, ReportsBothCallsWhenRanksDisagreeAboutTheCount) {
   }
 }
 
-TEST(NetworkExecutor, ReportsBothCallsWhenNothingArrives) {
+TEST_P(NetworkExecutorOver, ReportsBothCallsWhenNothingArrives) {
   // Both send to each other and receive nothing that they wait for: a root waits for nobody.
-  NetworkJob job(2, "tcp");
+  NetworkJob job(2, GetParam());
   const auto errors = fail_with(
       job,
       [&](Rank rank) {
@@ -328,8 +341,8 @@ TEST(NetworkExecutor, ReportsBothCallsWhenNothingArrives) {
   }
 }
 
-TEST(NetworkExecutor, EndsWithTheReasonOfTheInterruptionAndStaysFailed) {
-  NetworkJob job(2, "tcp");
+TEST_P(NetworkExecutorOver, EndsWithTheReasonOfTheInterruptionAndStaysFailed) {
+  NetworkJob job(2, GetParam());
   std::thread killer([&] {
     std::this_thread::sleep_for(milliseconds(5));
     job.interrupted[0] = 1;
@@ -347,8 +360,8 @@ TEST(NetworkExecutor, EndsWithTheReasonOfTheInterruptionAndStaysFailed) {
   EXPECT_EQ(again.error().sentence, done.error().sentence);
 }
 
-TEST(NetworkExecutor, EndsLongBeforeTheDeadlineWhenARankHasLeftThatNeverBeganIt) {
-  NetworkJob job(2, "tcp");
+TEST_P(NetworkExecutorOver, EndsLongBeforeTheDeadlineWhenARankHasLeftThatNeverBeganIt) {
+  NetworkJob job(2, GetParam());
   const Request small = network_request(CCOM_ALL_REDUCE, CCOM_RING, 10, 2);
   const auto plan = job.plan(small);
   job.on_all([&](Rank rank) {
@@ -370,10 +383,10 @@ TEST(NetworkExecutor, EndsLongBeforeTheDeadlineWhenARankHasLeftThatNeverBeganIt)
 }
 
 // The last messages of a rank that leaves are still those of a collective.
-TEST(NetworkExecutor, ARankThatLeavesAfterItsPartIsNotMissed) {
+TEST_P(NetworkExecutorOver, ARankThatLeavesAfterItsPartIsNotMissed) {
   const Request request = network_request(CCOM_ALL_GATHER, CCOM_MESH, 3000, 3);
   for (int turn = 0; turn < 3; ++turn) {
-    NetworkJob job(3, "tcp");
+    NetworkJob job(3, GetParam());
     const auto plan = job.plan(request);
     job.on_all([&](Rank rank) {
       for (uint64_t i = 0; i < 3; ++i) {
@@ -388,8 +401,8 @@ TEST(NetworkExecutor, ARankThatLeavesAfterItsPartIsNotMissed) {
   }
 }
 
-TEST(NetworkExecutor, SaysHowMuchMemoryThereIsNotAndGoesOn) {
-  NetworkJob job(2, "tcp");
+TEST_P(NetworkExecutorOver, SaysHowMuchMemoryThereIsNotAndGoesOn) {
+  NetworkJob job(2, GetParam());
   const Request request = network_request(CCOM_ALL_REDUCE, CCOM_RING, 10, 2);
   const auto plan = job.plan(request);
   Buffers idle(request, 0, 2);
@@ -411,7 +424,7 @@ TEST(NetworkExecutor, SaysHowMuchMemoryThereIsNotAndGoesOn) {
 }
 
 // Wherever memory ends on one rank, its call ends with a status and leaves nothing behind.
-TEST(NetworkExecutor, EveryAllocationOfACollectiveMayFail) {
+TEST_P(NetworkExecutorOver, EveryAllocationOfACollectiveMayFail) {
 #ifdef OPERATORS_OF_THE_SANITIZER
   GTEST_SKIP() << "allocations cannot be made to fail in a program with this thread sanitizer";
 #endif
@@ -419,7 +432,7 @@ TEST(NetworkExecutor, EveryAllocationOfACollectiveMayFail) {
   uint32_t failed = 0;
   bool went_through = false;
   for (int64_t allocation = 0; allocation < 60 && !went_through; allocation += 2) {
-    NetworkJob job(2, "tcp", 1, milliseconds(2000));
+    NetworkJob job(2, GetParam(), 1, milliseconds(2000));
     const auto plan = job.plan(request);
     job.on_all([&](Rank rank) {
       Buffers buffers(request, rank, 2);

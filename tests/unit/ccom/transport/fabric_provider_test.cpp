@@ -7,12 +7,25 @@ namespace neuron::ccom {
 namespace {
 
 TEST(FabricProvider, OffersWhatIsHereInTheOrderAskedFor) {
-  const auto offered = offered_providers("efa, net,tcp,rough+tcp", "127.0.0.1");
+  const auto offered = offered_providers("efa, net,stream,tcp,rough+tcp", "127.0.0.1");
   ASSERT_TRUE(offered) << offered.error().sentence;
   // Whether there is an EFA is up to the machine.
   std::vector<std::string> names = *offered;
   std::erase(names, "efa");
-  EXPECT_EQ(names, (std::vector<std::string>{"net", "tcp;ofi_rxm", "rough+tcp;ofi_rxm"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"net", "stream", "tcp;ofi_rxm", "rough+tcp;ofi_rxm"}));
+}
+
+TEST(FabricProvider, PrefersItsOwnStreamsToThoseOfLibfabric) {
+  auto offered = offered_providers("", "127.0.0.1");
+  ASSERT_TRUE(offered);
+  std::erase(*offered, "efa");
+  EXPECT_EQ(offered->front(), "stream");
+  // They need an address that other ranks can be told.
+  offered = offered_providers("stream,tcp", "");
+  ASSERT_TRUE(offered);
+  EXPECT_EQ(*offered, std::vector<std::string>{"tcp;ofi_rxm"});
+  EXPECT_NE((*open_provider("stream", "127.0.0.1"))->provider().find("stream on 127.0.0.1"),
+            std::string::npos);
 }
 
 TEST(FabricProvider, NeverTakesASlowOneThatNobodyNamed) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "ccom/transport/fabric_connection.h"
 #include "tests/unit/ccom/transport/scripted_endpoint.h"
 
@@ -40,6 +42,7 @@ class NetworkPortTest : public testing::Test {
   std::vector<std::byte> place = std::vector<std::byte>(2 * kBig);
   std::vector<std::byte> data = std::vector<std::byte>(2 * kBig, std::byte{7});
   Arrival arrival;
+  uint64_t granted = 0;
 };
 
 TEST(FabricTag, KeepsEveryField) {
@@ -90,6 +93,21 @@ TEST_F(NetworkPortTest, TellsGrantsWhenHalfTheWindowIsUntold) {
   EXPECT_EQ(tag.kind, FabricKind::kGrant);
   EXPECT_EQ(tag.grants, half);
   EXPECT_EQ(tag.channel, 3);
+}
+
+TEST_F(NetworkPortTest, NeedsToTellNoGrantsToAPeerThatHasLeft) {
+  for (const int refusal : {-ESHUTDOWN, -ECONNRESET}) {
+    FabricConnection& connection = port->connection(1);
+    ASSERT_TRUE(connection.failure().sentence.empty());
+    script->refusal = refusal;
+    const uint64_t half = NetworkPort::kInitialWindow / 2;
+    for (uint64_t i = 0; i < half; ++i) {
+      const uint64_t number = granted++;
+      ASSERT_EQ(connection.grant(id(number), place.data(), 8), Outcome::kDone);
+    }
+    port->progress();
+    EXPECT_EQ(connection.failure().sentence.empty(), refusal == -ESHUTDOWN);
+  }
 }
 
 TEST_F(NetworkPortTest, TakesAShortMessageThatComesBeforeItsGrant) {

@@ -41,6 +41,7 @@ class ScriptedEndpoint final : public FabricEndpoint {
     if (busy || peer == held_up) {
       return -EAGAIN;
     }
+    if (refusal != 0) return refusal;
     sent.push_back({peer, tag, word, {data, data + bytes}, &operation});
     if (completes_sends) {
       complete_send(sent.back(), 0);
@@ -119,6 +120,7 @@ class ScriptedEndpoint final : public FabricEndpoint {
   };
   Rank held_up = ~0u;  // takes nothing
   bool busy = false;
+  int refusal = 0;  // of every send
   bool completes_sends = true;
   std::deque<Sent> sent;
   std::list<Posted> posted;

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "hw/address_map.h"
+#include "hw/control.h"
 #include "runtime/device/device_memory.h"
 #include "tests/support/eventually.h"
 #include "tests/unit/runtime/collectives/fake_ccom.h"
@@ -77,6 +79,20 @@ TEST_F(Proxy, MapsDeviceMemoryOfThisProcessAndNoOther) {
   const uint64_t address = (*memory)->address();
   memory->reset();
   EXPECT_EQ(host.map(host.context, address, 1), nullptr) << "after it was freed";
+}
+
+TEST_F(Proxy, SignalsACollectiveCoreWithOneCallThatEndsWithTheSemaphore) {
+  const ccom_device_host_t& host = fake_->host;
+  machine_.state.written.clear();
+  const size_t before = machine_.state.count(NEURON_IOCTL_BAR_WRITE);
+  ASSERT_TRUE(host.signal(host.context, 0, 3, 0x500000007));
+  EXPECT_EQ(machine_.state.count(NEURON_IOCTL_BAR_WRITE) - before, 1u);
+  ASSERT_EQ(machine_.state.written.size(), 3u);
+  EXPECT_EQ(machine_.state.written[0].second, 7u);
+  EXPECT_EQ(machine_.state.written[1].second, 5u);
+  EXPECT_EQ(machine_.state.written[2].first,
+            core_->place().cc_bar0(0) + NEURON_CC_SEMAPHORES + NEURON_SEM_BLOCK_INC + 3 * 4);
+  EXPECT_EQ(machine_.state.written[2].second, 1u);
 }
 
 TEST_F(Proxy, ClosesWhenItEnds) {

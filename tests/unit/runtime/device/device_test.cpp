@@ -60,6 +60,16 @@ TEST(Device, AddressesARegisterByItsOffsetBehindTheBar) {
   EXPECT_EQ(machine.state.registers[0x88], 7u);
 }
 
+TEST(Device, WritesSeveralRegistersInTheirOrderWithOneCall) {
+  FakeMachine machine;
+  machine.state.written.clear();
+  const size_t before = machine.state.count(NEURON_IOCTL_BAR_WRITE);
+  ASSERT_TRUE(machine.device->write_registers({{0x88, 7}, {0x40, 8}, {0x88, 9}}));
+  EXPECT_EQ(machine.state.written,
+            (std::vector<std::pair<uint64_t, uint32_t>>{{0x88, 7}, {0x40, 8}, {0x88, 9}}));
+  EXPECT_EQ(machine.state.count(NEURON_IOCTL_BAR_WRITE) - before, 1u);
+}
+
 TEST(Device, SaysWhichRegisterCouldNotBeReachedAndWhatWasToBeWritten) {
   FakeMachine machine;
   machine.state.failing = {{NEURON_IOCTL_BAR_READ, -EIO}, {NEURON_IOCTL_BAR_WRITE, -EIO}};
