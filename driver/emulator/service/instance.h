@@ -75,11 +75,9 @@ class Instance {
   };
   std::vector<SessionInfo> sessions();
   FaultBoard& faults() { return faults_; }
-  // Links between devices of this instance, by their numbers.
-  void set_link(unsigned a, unsigned b, bool up) {
-    wires_.fabric->set_link(first_node() + a, first_node() + b, up);
-  }
   unsigned node() const { return wires_.node; }
+  // The links of all nodes; chip `device` of a node is number node * device_count() + device.
+  chip::Fabric& fabric() { return *wires_.fabric; }
 
   // The device if it was opened before, else null.
   Device* device_if_probed(unsigned index);

@@ -49,9 +49,12 @@ void describe_profile(const Instance& instance, unsigned index, ndl_observation_
 void describe_faults(Instance& instance, unsigned index, Device* device, ndl_observation_t& out) {
   out.fault_count = static_cast<uint32_t>(instance.faults().waiting(index).size());
   const profiles::ChipPlace& place = instance.profile().places[index];
+  // Those to other nodes have no bit, as the neighbours that a device tells are of its own node.
   for (const auto& [a, b] : instance.faults().links_down()) {
+    if (a.node) continue;
     for (unsigned i = 0; i < place.neighbour_count; ++i) {
-      if ((a == index && b == place.neighbours[i]) || (b == index && a == place.neighbours[i])) {
+      const unsigned other = place.neighbours[i];
+      if ((a.device == index && b.device == other) || (b.device == index && a.device == other)) {
         out.links_down |= 1u << i;
       }
     }

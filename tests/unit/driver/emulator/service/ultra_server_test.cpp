@@ -18,6 +18,7 @@
 namespace neuron::service {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr chip::Access kEngine{chip::Origin::kEngine, 0, 0, 1000};
@@ -66,6 +67,62 @@ TEST(UltraServer, HasNodesWhoseChipsReachMemoryOfEachOther) {
     EXPECT_EQ(first.refusal(peer(1, id) + kPlace, why), NEURON_FAULT_LINK);
     EXPECT_EQ(why, 64 + id);
   }
+}
+
+TEST(UltraServer, HasLinksBetweenNodesThatAreDownForBothAndThatEitherBringsUp) {
+  const auto server = made("trn2-ultraserver");
+  const uint32_t id = server->node(0).profile().places[5].routing_id;
+  const chip::Bus& first = open(*server, 0, 5);
+  const chip::Bus& second = open(*server, 1, 5);
+  const chip::Bus& third = open(*server, 2, 5);
+  const auto reaches = [&](const chip::Bus& bus, unsigned further) {
+    return bus.write32(peer(further, id) + 0x4000'0000, 1, kEngine);
+  };
+  ASSERT_EQ(server->node(0).faults().set_link({{5}, {5, 1}}, false), 0) << last_error();
+  EXPECT_FALSE(reaches(first, 1));
+  EXPECT_FALSE(reaches(first, 2)) << "its way leads over node 1";
+  EXPECT_FALSE(reaches(second, 3)) << "in both directions";
+  EXPECT_TRUE(reaches(second, 1));
+  EXPECT_TRUE(reaches(third, 2)) << "of equal ways the one upwards: over node 3";
+  uint32_t why = 0;
+  EXPECT_EQ(first.refusal(peer(1, id) + 0x4000'0000, why), NEURON_FAULT_LINK);
+  EXPECT_EQ(why, 64 + id);
+  for (unsigned node = 0; node < server->nodes(); ++node) {
+    EXPECT_THAT(server->node(node).faults().links_down(), ElementsAre(Link{{5, 0}, {5, 1}}));
+  }
+  ASSERT_EQ(server->node(2).faults().set_link({{3}, {7}}, false), 0) << last_error();
+  EXPECT_THAT(server->node(2).faults().links_down(),
+              ElementsAre(Link{{5, 0}, {5, 1}}, Link{{3}, {7}}));
+  EXPECT_THAT(server->node(0).faults().links_down(), ElementsAre(Link{{5, 0}, {5, 1}}));
+  server->node(1).faults().clear();
+  EXPECT_TRUE(reaches(first, 1));
+  EXPECT_THAT(server->node(2).faults().links_down(), ElementsAre(Link{{3}, {7}}));
+}
+
+TEST(UltraServer, RefusesLinksThatItsNodesDoNotHaveAndNamesThoseOfTheDevice) {
+  const auto server = made("trn2-ultraserver");
+  FaultBoard& faults = server->node(0).faults();
+  EXPECT_EQ(faults.set_link({{5}, {5, 2}}, false), -EINVAL);
+  EXPECT_STREQ(
+      last_error(),
+      "devices 5 and 5 of node 2 have no link; device 5 is linked with 4, 9, 1, 6, 5 of node "
+      "1, 5 of node 3");
+  EXPECT_EQ(faults.set_link({{5, 1}, {5, 4}}, false), -ENODEV);
+  EXPECT_STREQ(last_error(), "there is no node 4; an emulated trn2-ultraserver has nodes 0 to 3");
+  EXPECT_EQ(faults.set_link({{5}, {16, 1}}, false), -ENODEV);
+  EXPECT_EQ(faults.set_link({{5}, {5, 0}}, false), -EINVAL) << "its own place";
+  const auto switched = made("trn3-ultraserver-gen1");
+  EXPECT_EQ(switched->node(0).faults().set_link({{5}, {9, 2}}, false), 0) << last_error();
+  EXPECT_THAT(switched->node(3).faults().links_down(), ElementsAre(Link{{5, 0}, {9, 2}}));
+}
+
+TEST(UltraServer, TakesAPlanWithALinkBetweenItsNodes) {
+  const auto server = made("trn2-ultraserver");
+  ASSERT_EQ(server->node(3).faults().inject(
+                R"({"at":"link","kind":"down","a":5,"a_node":0,"b":5,"b_node":1})"),
+            0)
+      << last_error();
+  EXPECT_THAT(server->node(0).faults().links_down(), ElementsAre(Link{{5, 0}, {5, 1}}));
 }
 
 TEST(UltraServer, HasElectedWhenItIsThere) {
