@@ -67,6 +67,28 @@ TEST_F(OneDaemon, GivesTheBitsOfOneInstanceWhereSumsAreInTheOrderOfTheRanks) {
   EXPECT_EQ(told[0], told[1]);
 }
 
+// Counted cores have other places on each device, and on the second node they are turned round.
+TEST_F(OneDaemon, GivesTheBitsOfOneInstanceWhereAlgorithmAndGroupingAreNamed) {
+  const auto daemon = serve(profile_);
+  const Daemon whole(folder_, "trn2.48xlarge", {.name = "whole", .before = {}, .arguments = {}});
+  for (const std::string algorithm : {"hierarchical", "ring"}) {
+    SCOPED_TRACE(algorithm);
+    test::Environment extra = kPhysicalCores;
+    extra["CCOM_GROUPING"] = std::to_string(kEach);
+    std::vector<std::vector<std::string>> told;
+    for (const bool one : {true, false}) {
+      const std::string pinned = "all_reduce=" + algorithm;
+      Ranks team = one ? Ranks(folder_, {whole.emulator()}, 2 * kEach, pinned, extra, kApart)
+                       : ranks(pinned, extra);
+      ASSERT_EQ(team.lines(), team.all_say("ready"));
+      ASSERT_EQ(team.ask("load good"), team.all_say("ready"));
+      told.push_back(team.ask("bits"));
+    }
+    EXPECT_THAT(told[0][0], HasSubstr("bits "));
+    EXPECT_EQ(told[0], told[1]);
+  }
+}
+
 // Two daemons that serve a node each elect each other, and their ranks meet over the network.
 TEST_F(OneDaemon, IsWhatJoinsTheLinksAndTwoDaemonsAreNot) {
   const auto node = [&](const std::string& number) {

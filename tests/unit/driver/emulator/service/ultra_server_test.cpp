@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <set>
@@ -151,6 +152,49 @@ TEST(UltraServer, HasElectedWhenItIsThere) {
   }
   EXPECT_EQ(ids.size(), 1u);
   EXPECT_EQ(serials.size(), 64u);
+}
+
+std::vector<uint32_t> core_map(UltraServer& server, unsigned node) {
+  std::array<uint32_t, 1 + 2 * 8> words{};
+  neuron_ioctl_get_logical_to_physical_nc_map request = {};
+  request.map = reinterpret_cast<neuron_ioctl_nc_map*>(words.data());
+  request.max_map_entries = 8;
+  Session* session = nullptr;
+  EXPECT_EQ(server.node(node).open(0, O_RDWR, 4711, &session), 0) << last_error();
+  EXPECT_EQ(session->ioctl(NEURON_IOCTL_GET_LOGICAL_TO_PHYSICAL_NC_MAP, &request), 0);
+  std::vector<uint32_t> cores;
+  for (uint32_t core = 0; core < 8; ++core) {
+    cores.push_back(request.map->mappings[core].device_nc_idx);
+    EXPECT_EQ(server.node(node).physical_core(0, core), cores.back());
+  }
+  return cores;
+}
+
+TEST(UltraServer, HasTheMapOfCoresTurnedRoundOnNodes1And3WhereLinksJoinThem) {
+  const std::vector<uint32_t> plain = {4, 5, 6, 7, 2, 3, 0, 1};
+  const auto linked = made("trn2-ultraserver");
+  for (const unsigned node : {0u, 2u}) EXPECT_EQ(core_map(*linked, node), plain) << node;
+  for (const unsigned node : {1u, 3u}) {
+    EXPECT_EQ(core_map(*linked, node), (std::vector<uint32_t>{0, 1, 2, 3, 6, 7, 4, 5})) << node;
+  }
+  const auto switched = made("trn3-ultraserver-gen1");
+  for (const unsigned node : {0u, 1u}) EXPECT_EQ(core_map(*switched, node), plain) << node;
+}
+
+// A mark is of a logical core, and the end of its process resets the physical one behind it.
+TEST(UltraServer, ResetsThePhysicalCoreOfAMarkWhereTheMapIsTurned) {
+  const auto server = made("trn2-ultraserver");
+  Instance& node = server->node(1);
+  Session* session = nullptr;
+  ASSERT_EQ(node.open(0, O_RDWR, 4711, &session), 0) << last_error();
+  neuron_ioctl_crwl_nc_map_ext map = {1, 4, 4, 0, {}};
+  ASSERT_EQ(session->ioctl(NEURON_IOCTL_CRWL_NC_RANGE_MARK_EXT0, &map), 0) << last_error();
+  Device& device = *node.device_if_probed(0);
+  const auto resets = [&](uint32_t core) { return device.core_state[core].resets; };
+  const auto before = std::pair(resets(4), resets(6));
+  session->abandon();
+  ASSERT_EQ(node.close(session), 0);
+  EXPECT_EQ(std::pair(resets(4), resets(6) - 1), before);
 }
 
 TEST(UltraServer, TellsThePlaceOfEachNodeInTwosAndFours) {
