@@ -10,6 +10,7 @@
 
 #include "driver/base/backoff.h"
 #include "tests/multi/one_daemon.h"
+#include "tests/support/eventually.h"
 
 namespace neuron::multi {
 namespace {
@@ -130,9 +131,14 @@ TEST_F(OneDaemon, NamesARankOfANodeWhoseProcessesWereAllKilled) {
     EXPECT_THAT(team[rank].line(), ContainsRegex("rank [4-7]")) << rank;
   }
   EXPECT_LT(Clock::now() - begin, kSoon);
-  // The node's devices are free, and the other node's are unharmed.
-  Ranks next = ranks();
+  // The killed ones' devices become free, and the others' are unharmed.
   for (size_t rank = 0; rank < kEach; ++rank) team[rank].signal(SIGKILL);
+  for (const unsigned node : {0U, 1U}) {
+    EXPECT_TRUE(test::eventually([&] {
+      return control(node, "status").output.find("process ") == std::string::npos;
+    })) << control(node, "status").output;
+  }
+  Ranks next = ranks();
   ASSERT_EQ(next.lines(), next.all_say("ready"));
   expect_to_run(next);
 }
