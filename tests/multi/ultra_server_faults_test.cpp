@@ -11,6 +11,7 @@
 #include "driver/base/backoff.h"
 #include "tests/multi/one_daemon.h"
 #include "tests/support/eventually.h"
+#include "tests/support/sanitized.h"
 
 namespace neuron::multi {
 namespace {
@@ -95,6 +96,29 @@ TEST_F(OneDaemon, TellsEveryRankOfALinkThatGoesDownAtAnyMoment) {
     }
   }
   EXPECT_GT(broken_off, 0) << "of 12 rounds in which ranks were at work";
+}
+
+// A CC core counts credits of 128 ranks, and here are 132.
+TEST_F(OneDaemon, OfMoreRanksThanCreditsAreCountedOfRunsThemOverTheNetwork) {
+  if (test::kSanitized) {
+    GTEST_SKIP() << "132 cores of a sanitizer take more memory than a host has";
+  }
+  const auto daemon = serve("trn2-ultraserver");
+  test::Environment environment = kPhysicalCores;
+  environment["NEURON_EMULATOR"] = emulator(0);
+  environment["NEURON_RT_ROOT_COMM_ID"] = "127.0.0.1:" + std::to_string(test::free_port());
+  const auto run = test::shell(
+      test::built("bin/nccom-test") +
+          " -r 132 -N 4 --hosts 0 1 2 3 --launch-command 'env NEURON_EMULATOR=unix:" +
+          folder_.path("host-") +
+          "{host}' -b 4K -e 4K -n 1 -w 0 -d fp32 --check random --show-algorithm allr 2>&1",
+      environment, std::chrono::seconds(250));
+  EXPECT_EQ(run.ending, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("the 132 ranks of an UltraServer are more than the 128 whose "
+                                    "credits a collective core counts: its 4 nodes exchange data "
+                                    "over the network"));
+  EXPECT_THAT(run.output, HasSubstr("132 results compared, all right"));
+  EXPECT_THAT(run.output, HasSubstr("hierarchical/network\n"));
 }
 
 TEST_F(OneDaemon, RefusesALinkThatThereIsNotWithThoseThatThereAre) {
