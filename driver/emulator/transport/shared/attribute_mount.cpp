@@ -159,8 +159,9 @@ int read_folder(const char* path, void* buffer, fuse_fill_dir_t fill, off_t, fus
       return 0;
     }
     if (place.top) {
-      for (unsigned i = 0; i < place.instance->device_count(); ++i)
+      for (unsigned i = 0; i < place.instance->device_count(); ++i) {
         add("neuron" + std::to_string(i));
+      }
       for (const ClassFile& file : kClassFiles) add(file.name);
       return 0;
     }
