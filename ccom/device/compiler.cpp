@@ -147,9 +147,8 @@ class StreamCompiler {
       if (collective.places[r].credit > kCreditSemaphores) {
         return fail(
             CCOM_UNSUPPORTED,
-            "{}: rank {} is number {} of the ranks of its UltraServer, and a collective core "
-            "counts credits of {}; use fewer ranks, or mode X1, in which nodes meet over the "
-            "network",
+            "{}: rank {} is number {} of the ranks that reach each other's chips, and a collective "
+            "core counts credits of {}; use fewer ranks of an instance",
             collective.name, r, collective.places[r].credit, kCreditSemaphores);
       }
       int64_t& other = member[credit_of(collective.places[r]) - kFirstCreditSemaphore];

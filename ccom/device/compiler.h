@@ -21,6 +21,8 @@
 #ifndef CCOM_DEVICE_COMPILER_H
 #define CCOM_DEVICE_COMPILER_H
 
+#include <ccom/ccom_device.h>
+
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +37,7 @@ namespace neuron::ccom {
 
 // Semaphores of a CC core.
 inline constexpr uint32_t kTransferSemaphores = 16, kFirstTransferSemaphore = 16;
-inline constexpr uint32_t kArrivalSemaphores = 96, kFirstArrivalSemaphore = 32;
+inline constexpr uint32_t kArrivalSemaphores = CCOM_DEVICE_ARRIVALS, kFirstArrivalSemaphore = 32;
 inline constexpr uint32_t kCreditSemaphores = 128, kFirstCreditSemaphore = 128;
 
 // The core of a rank.

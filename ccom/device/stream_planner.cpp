@@ -156,23 +156,31 @@ std::vector<uint32_t> nodes_of(const ccom_device_collective_t& collective, uint3
   return nodes;
 }
 
-// The chips of the members. Links, and so rings, follow the numbers of devices. A group of an
-// instance has numbers from 0, as if it were one: else its rings would be in another order than
-// those of an instance.
-std::vector<uint32_t> chips_of(const ccom_device_collective_t& collective,
-                               const std::vector<uint32_t>& nodes, uint32_t grouping) {
-  std::vector<uint32_t> chips;
+// Where the members are for a plan. Links, and so rings, follow the numbers of devices. A group of
+// an instance is planned as if it were one: its chips have numbers from 0, and the cores of a chip
+// those of their members' order. Physical cores have other places on one device than on the next,
+// and sums would be in another order with them.
+std::vector<Place> places_of(const ccom_device_collective_t& collective,
+                             const std::vector<uint32_t>& nodes, uint32_t grouping,
+                             const NodeProfile& profile) {
+  std::vector<Place> places;
   std::map<uint32_t, std::set<uint32_t>> of_group;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> on_chip;  // members so far
   for (uint32_t i = 0; i < collective.size; ++i) {
     const ccom_device_member_t& member = collective.members[i];
-    chips.push_back(member.device != 0 ? member.device - 1 : member.chip);
-    of_group[nodes[i]].insert(chips.back());
+    const uint32_t chip = member.device != 0 ? member.device - 1 : member.chip;
+    const uint32_t core = grouping == 0 ? member.core : on_chip[{nodes[i], chip}]++;
+    places.push_back({nodes[i], chip, core % profile.ranks_per_chip, 0});
+    of_group[nodes[i]].insert(chip);
   }
-  for (uint32_t i = 0; grouping != 0 && i < collective.size; ++i) {
-    const std::set<uint32_t>& group = of_group[nodes[i]];
-    chips[i] = static_cast<uint32_t>(std::distance(group.begin(), group.find(chips[i])));
+  for (Place& place : places) {
+    if (grouping != 0) {
+      const std::set<uint32_t>& group = of_group[place.node];
+      place.chip = static_cast<uint32_t>(std::distance(group.begin(), group.find(place.chip)));
+    }
+    place.chip %= profile.chips;
   }
-  return chips;
+  return places;
 }
 
 // What joins the nodes of the members.
@@ -195,12 +203,8 @@ Result<Plan> plan(const ccom_device_stream_t& stream, const ccom_device_collecti
       between(collective) == Between::kNeuronLink && generation.ultra_server != nullptr;
   NEURON_TRY(profile, Topology::profile(joined ? generation.ultra_server : generation.instance));
   const std::vector<uint32_t> nodes = nodes_of(collective, grouping);
-  const std::vector<uint32_t> chips = chips_of(collective, nodes, grouping);
-  Group group{{}, Topology(profile, *std::max_element(nodes.begin(), nodes.end()) + 1)};
-  for (uint32_t i = 0; i < collective.size; ++i) {
-    group.places.push_back({nodes[i], chips[i] % profile.chips,
-                            collective.members[i].core % profile.ranks_per_chip, 0});
-  }
+  Group group{places_of(collective, nodes, grouping, profile),
+              Topology(profile, *std::max_element(nodes.begin(), nodes.end()) + 1)};
   NEURON_TRY(costs, calibration_of_environment(Medium::kDevice));
   if (joined) {
     if (costs.remote_latency_ps == 0) costs.remote_latency_ps = profile.pod_link.latency_ps;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ccom/plan/planner.h"
 
+#include <ccom/ccom_device.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -252,8 +254,17 @@ ccom_algorithm_t Planner::device_default(const Request& request) const {
   if (!reduces(request.operation) || std::getenv("CCOM_ALGORITHM") != nullptr) {
     return CCOM_ALGORITHM_AUTO;
   }
-  const bool can = refusal(CCOM_MESH, request, group_, *places_).empty();
-  return can ? CCOM_MESH : CCOM_ALGORITHM_AUTO;
+  const auto can = [&](ccom_algorithm_t algorithm) {
+    return refusal(algorithm, request, group_, *places_).empty();
+  };
+  if (!can(CCOM_MESH)) return CCOM_ALGORITHM_AUTO;
+  if (group_.ranks() <= CCOM_DEVICE_ARRIVALS + 1) return CCOM_MESH;
+  // Of its own node from all others, and of each other node from one.
+  size_t most = 0;
+  for (const auto& ranks : places_->nodes) most = std::max(most, ranks.size());
+  const bool few = most + places_->nodes.size() - 2 <= CCOM_DEVICE_ARRIVALS;
+  if (few && can(CCOM_HIERARCHICAL)) return CCOM_HIERARCHICAL;
+  return can(CCOM_RECURSIVE) ? CCOM_RECURSIVE : can(CCOM_TREE) ? CCOM_TREE : CCOM_ALGORITHM_AUTO;
 }
 
 std::string Planner::explain(const Request& request) const {

@@ -100,7 +100,8 @@ class Planner {
 
   const Group& group() const { return group_; }
   // What devices take for an automatic choice: reductions in the order of the ranks, if nothing is
-  // asked for by the environment either. CCOM_ALGORITHM_AUTO: the planner's choice.
+  // asked for by the environment either; for more ranks than a CC core counts arrivals from, an
+  // algorithm in which a rank receives from few. CCOM_ALGORITHM_AUTO: the planner's choice.
   ccom_algorithm_t device_default(const Request& request) const;
 
  private:

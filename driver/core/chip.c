@@ -454,6 +454,13 @@ uint32_t nd_chip_physical_core(const struct nd_chip *chip, uint32_t device, uint
 	return chip->core_pairs[(device >> 1 & 2) | (device & 1)][core >> 1] * 2u + (core & 1);
 }
 
+uint32_t nd_chip_turned_core(const struct nd_chip *chip, uint32_t device, uint32_t core)
+{
+	if (!chip->core_pairs || core >= chip->cores)
+		return core;
+	return nd_chip_physical_core(chip, device, core ^ 6);
+}
+
 uint32_t nd_chip_reset_map(const struct nd_chip *chip, uint32_t core_map)
 {
 	uint32_t map = 0;

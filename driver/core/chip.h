@@ -129,6 +129,8 @@ bool nd_chip_is_programmable(const struct nd_chip *chip, uint64_t address, uint6
 bool nd_chip_maps_cores(const struct nd_chip *chip);
 /* Physical core behind a logical one of a device. */
 uint32_t nd_chip_physical_core(const struct nd_chip *chip, uint32_t device, uint32_t core);
+/* The same where the dies are turned round: on nodes 1 and 3 of an UltraServer that has elected. */
+uint32_t nd_chip_turned_core(const struct nd_chip *chip, uint32_t device, uint32_t core);
 
 /* Reset map of the firmware: cores with what belongs to them (nd_chip.reset). */
 uint32_t nd_chip_reset_map(const struct nd_chip *chip, uint32_t core_map);

@@ -79,7 +79,7 @@ void add_options(CLI::App& app, Options& options) {
                  "when systemd passes the socket");
   app.add_option("--sysfs", options.attribute_folder,
                  "an empty folder to show the devices' attributes in, as the kernel's driver shows "
-                 "them in /sys/class/neuron_device");
+                 "them in /sys/class/neuron_device; with --ultraserver in node0, node1 and so on");
   auto* pod = app.add_option("--pod", options.pod_folder,
                              "be a node of an UltraServer, with the daemons that name the same "
                              "folder; they find each other by sockets in it");
@@ -142,11 +142,6 @@ std::string contradiction(const CLI::App& app) {
   if (app.count("--ultraserver") != 0 && app.count("--socket") == 0) {
     return "--ultraserver needs --socket PATH: the nodes are served at PATH-0, PATH-1, and so on";
   }
-  if (app.count("--ultraserver") != 0 && app.count("--sysfs") != 0) {
-    return "--ultraserver and --sysfs exclude each other: a folder shows the attributes of one "
-           "host, "
-           "and these are several; neuron-monitor and the other tools read them at each socket";
-  }
   for (const char* option :
        {"--functions", "--revision", "--map-level", "--hbm-bytes", "--statistics"}) {
     if (app.count(option) != 0) {
@@ -185,7 +180,6 @@ struct Servers {
   std::unique_ptr<Listener> control_listener;
   std::unique_ptr<ControlServer> control;
   std::unique_ptr<PodLink> pod;
-  std::unique_ptr<AttributeMount> attributes;
 
   // The control channel is beside the device unless systemd has made it.
   bool start_control(const Daemon& daemon, int passed, std::string& error) {
@@ -208,13 +202,9 @@ struct Servers {
     daemon.socket_path = listener->path();
     shared = SharedServer::start(daemon, listener->fd(), error);
     if (shared == nullptr || !start_control(daemon, passed.control, error)) return false;
-    if (!options.pod_folder.empty()) {
-      pod = PodLink::join(daemon, options.pod_folder, options.pod_node, error);
-      if (pod == nullptr) return false;
-    }
-    if (options.attribute_folder.empty()) return true;
-    attributes = AttributeMount::mount(daemon.instance, options.attribute_folder, error);
-    return attributes != nullptr;
+    if (options.pod_folder.empty()) return true;
+    pod = PodLink::join(daemon, options.pod_folder, options.pod_node, error);
+    return pod != nullptr;
   }
 };
 
@@ -266,6 +256,14 @@ int run(const Options& options) {
     if (!served.back()->servers.start(options, path, passed, served.back()->daemon, sentence)) {
       return complain(sentence);
     }
+  }
+  std::unique_ptr<AttributeMount> attributes;
+  if (!options.attribute_folder.empty()) {
+    std::vector<neuron::service::Instance*> shown;
+    for (unsigned i = 0; i < instances.count(); ++i) shown.push_back(&instances[i]);
+    std::string sentence;
+    attributes = AttributeMount::mount(std::move(shown), options.attribute_folder, sentence);
+    if (attributes == nullptr) return complain(sentence);
   }
   sd_notifyf(0, "READY=1\nSTATUS=%u devices of %s at %s",
              instances.count() * instances[0].device_count(), options.profile.c_str(),

@@ -20,6 +20,8 @@ extern "C" {
 
 #define CCOM_DEVICE_DMA_ENGINES 16
 #define CCOM_DEVICE_CREDIT_COUNTERS 128  // of a CC core
+// Semaphores of a CC core that count arrivals: at least one for each member that it receives from.
+#define CCOM_DEVICE_ARRIVALS 96
 
 // One member of a collective: where it computes, and device addresses as its own chip sees them.
 typedef struct ccom_device_member {

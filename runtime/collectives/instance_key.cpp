@@ -44,4 +44,8 @@ uint64_t instance_key_of_ultra_server(uint64_t id) {
   return std::hash<std::string>()(base::format("UltraServer {:016x}", id));
 }
 
+uint64_t instance_key_of_node(uint64_t ultra_server, uint32_t node) {
+  return std::hash<std::string>()(base::format("node {} of {:016x}", node, ultra_server));
+}
+
 }  // namespace neuron::runtime

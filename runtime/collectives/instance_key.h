@@ -26,6 +26,8 @@ HostFacts facts_of_this_process();
 uint64_t instance_key(const HostFacts& facts, const std::string& emulator);
 // Of all nodes of an UltraServer, by its id, on whichever hosts they are.
 uint64_t instance_key_of_ultra_server(uint64_t id);
+// Of one node of it, where the nodes are instances of their own.
+uint64_t instance_key_of_node(uint64_t ultra_server, uint32_t node);
 
 }  // namespace neuron::runtime
 

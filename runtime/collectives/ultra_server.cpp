@@ -10,7 +10,6 @@
 namespace neuron::runtime {
 namespace {
 
-constexpr int kMostNodes = 4;  // as many as an address names
 constexpr uint32_t kPatienceMs = 1000;
 
 // Of an emulated device: whether it reaches chips of other nodes. A daemon that does not know the
@@ -30,7 +29,7 @@ std::optional<UltraServerPlace> ultra_server_of(int device, const std::string& e
   int node = -1;
   neuron_ultraserver_mode mode = NEURON_ULTRASERVER_MODE_UNSET;
   if (ndl_pod_status(id.data(), &state, &type, &nodes, &node, &mode, &modes) != 0 ||
-      state != NEURON_POD_E_STATE_ULTRASERVER || node < 0 || node >= kMostNodes) {
+      state != NEURON_POD_E_STATE_ULTRASERVER || node < 0 || node >= static_cast<int>(kMostNodes)) {
     return std::nullopt;
   }
   if (!emulator.empty() && !is_joined(device)) return std::nullopt;

@@ -4,8 +4,8 @@
 //
 // The driver tells the result of the nodes' election, in the mode that is set. Nodes of emulated
 // UltraServers are joined where one daemon serves them all; daemons that serve a node each only
-// elect. Callers: World. Thread-safe: a function. Cannot fail: whoever does not tell is on its own,
-// and its ranks meet those of other hosts over the network.
+// elect. Callers: World, sentences of faults. Thread-safe: a function. Cannot fail: whoever does
+// not tell is on its own, and its ranks meet those of other hosts over the network.
 #ifndef RUNTIME_COLLECTIVES_ULTRA_SERVER_H
 #define RUNTIME_COLLECTIVES_ULTRA_SERVER_H
 
@@ -14,6 +14,8 @@
 #include <string>
 
 namespace neuron::runtime {
+
+constexpr uint32_t kMostNodes = 4;  // of an UltraServer, as many as an address names
 
 struct UltraServerPlace {
   uint64_t id = 0;  // the same on all nodes

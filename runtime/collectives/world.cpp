@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
+#include <set>
 #include <string_view>
 
 #include "runtime/base/environment.h"
+#include "runtime/base/log.h"
 #include "runtime/collectives/instance_key.h"
 #include "runtime/collectives/ultra_server.h"
 #include "runtime/device/driver_error.h"
@@ -97,9 +100,33 @@ Result<std::shared_ptr<World>> World::join(Core& core, uint32_t rank, uint32_t s
   return world;
 }
 
+// A CC core counts the credits of so many ranks. The nodes of an UltraServer that has more of them
+// are instances of their own, whose ranks meet over the network.
+void World::part_large_ultra_servers() {
+  std::map<uint64_t, std::set<uint32_t>> nodes;
+  std::map<uint64_t, uint32_t> ranks;
+  for (const MemberPlace& member : members_) {
+    nodes[member.instance_key].insert(member.node);
+    ++ranks[member.instance_key];
+  }
+  for (MemberPlace& member : members_) {
+    const uint64_t key = member.instance_key;
+    if (nodes[key].size() == 1 || ranks[key] <= CCOM_DEVICE_CREDIT_COUNTERS) continue;
+    if (&member == &members_[rank_] && rank_ == 0) {
+      log_notice(LogComponent::kNrt,
+                 "the {} ranks of an UltraServer are more than the {} whose credits a collective "
+                 "core counts: its {} nodes exchange data over the network, and no NeuronLink "
+                 "between nodes is used",
+                 ranks[key], CCOM_DEVICE_CREDIT_COUNTERS, nodes[key].size());
+    }
+    member.instance_key = instance_key_of_node(key, member.node);
+  }
+}
+
 // Instances in the order of their first ranks. The cores of several nodes are more than a CC core
 // has counters for, and so may be those of one, so there the ranks themselves are numbered.
 void World::number_members(uint32_t cores) {
+  part_large_ultra_servers();
   uint32_t instances = 0;
   for (MemberPlace& member : members_) {
     const auto same = std::find_if(members_.begin(), members_.end(), [&](const MemberPlace& other) {

@@ -35,7 +35,8 @@ struct MemberPlace {
   uint32_t core = 0;      // physical core of the chip
   uint32_t generation = 0;
   // Of the devices that reach each other: the same for ranks of one instance, or of one
-  // UltraServer, whose nodes then are one instance here.
+  // UltraServer, whose nodes then are one instance here, unless it has more ranks than a CC core
+  // has counters of credits for.
   uint64_t instance_key = 0;
   uint32_t instance = 0;  // numbered by the first rank that is there; filled in by World
   uint32_t node = 0;      // of the UltraServer; 0: of none
@@ -94,6 +95,7 @@ class World {
  private:
   World(uint32_t rank, uint32_t size, std::chrono::milliseconds timeout)
       : rank_(rank), size_(size), timeout_(timeout) {}
+  void part_large_ultra_servers();
   void number_members(uint32_t cores);  // of a chip
   Result<std::vector<Message>> exchange_somehow(std::span<const std::byte> mine);
   Result<std::vector<Message>> exchange_through_library(std::span<const std::byte> mine);

@@ -47,7 +47,10 @@ void Device::read_core_map() {
                                          NEURON_IOCTL_NC_MAPPING_TYPE_V0) != 0) {
     return;
   }
-  const uint32_t first = static_cast<uint32_t>(index_) * chip_.cores;
+  // A full map ends with the cores of 16 devices; those behind it are mapped as these are.
+  constexpr uint32_t kMost = NEURON_NC_MAP_MAX_ENTRIES;
+  const uint32_t first = static_cast<uint32_t>(index_) * chip_.cores %
+                         (map->num_entries == kMost ? kMost : UINT32_MAX);
   for (uint32_t core = 0; core < chip_.cores; ++core) {
     if (first + core >= map->num_entries) return;
     const uint32_t physical = map->mappings[first + core].device_nc_idx;

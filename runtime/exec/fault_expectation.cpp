@@ -6,6 +6,8 @@
 #include "driver/isa/instruction.h"
 #include "hw/address_map.h"
 #include "hw/fault.h"
+#include "runtime/base/environment.h"
+#include "runtime/collectives/ultra_server.h"
 #include "runtime/exec/fault_operator.h"
 #include "runtime/exec/fault_pair.h"
 
@@ -91,20 +93,25 @@ uint32_t peer_of_address(uint32_t generation, uint64_t address) {
   return 256 + (address >> NEURON_V3_NEIGHBOUR_SHIFT & 3);
 }
 
-std::string peer_words(uint32_t id) {
+// `device`: of this host, from which no way leads there.
+std::string peer_words(int device, uint32_t id) {
   if (id >= 256) return format("its neighbour at link {}", id - 256);
-  if (const uint32_t nodes = id / NEURON_V3_PEER_INSTANCE; nodes != 0) {
-    return format("the chip with routing id {} of the node that is {} further in the UltraServer",
-                  id % NEURON_V3_PEER_INSTANCE, nodes);
-  }
+  const uint32_t chip = id % NEURON_V3_PEER_INSTANCE, nodes = id / NEURON_V3_PEER_INSTANCE;
+  std::string words = format("the chip with routing id {}", chip);
   uint32_t count = 0;
   std::array<uint32_t, 256> ids{};
   if (ndl_get_host_device_id_to_rid_map(&count, ids.data()) == 0) {
-    for (uint32_t device = 0; device < count; ++device) {
-      if (ids[device] == id) return format("device {} (routing id {})", device, id);
+    // All nodes of an UltraServer have the same devices.
+    for (uint32_t other = 0; other < count; ++other) {
+      if (ids[other] == chip) words = format("device {} (routing id {})", other, chip);
     }
   }
-  return format("the chip with routing id {}", id);
+  if (nodes == 0) return words;
+  if (const auto own = ultra_server_of(device, environment_text("NEURON_EMULATOR"))) {
+    return format("{} of node {} of the UltraServer, whose node {} this host is", words,
+                  (own->node + nodes) % kMostNodes, own->node);
+  }
+  return format("{} of the node that is {} further in the UltraServer", words, nodes);
 }
 
 }  // namespace
@@ -157,7 +164,8 @@ std::string describe_expectation(const LoadedModel& model, uint32_t engine, uint
     case NEURON_FAULT_LINK:
       return format("found no way over links that work from device {} to {}, device address {:#x}",
                     model.core().device().index(),
-                    peer_words(entry ? words[2] : peer_of_address(chip.generation, address)),
+                    peer_words(model.core().device().index(),
+                               entry ? words[2] : peer_of_address(chip.generation, address)),
                     address);
     case NEURON_FAULT_SEM_OVERFLOW:
       return format(

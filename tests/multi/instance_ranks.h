@@ -35,7 +35,7 @@ class Ranks {
           {"CCOM_ALGORITHM", algorithm},
           {"NEURON_RT_LOG_LEVEL", "QUIET"},
           {"NEURON_RT_EXEC_TIMEOUT", "40"}};
-      environment.insert(extra.begin(), extra.end());
+      for (const auto& [name, value] : extra) environment[name] = value;
       processes_.push_back(std::make_unique<test::Process>(
           test::Words{test::built("tests/multi-rank"), std::to_string(rank), std::to_string(all)},
           environment, logs_.back()));

@@ -113,57 +113,96 @@ TEST(Instances, GiveTheBitsOfOneInstanceWhereAlgorithmAndGroupingAreNamed) {
   }
 }
 
-// An instance type with 32 chips, each of which reaches every other one. They have the cores of
-// generation 3: the addresses of generation 2 name 16 chips.
-std::string with_thirty_two_chips(const Folder& folder) {
+// An instance type with so many chips, each of which reaches every other one. They have the cores
+// of generation 3: the addresses of generation 2 name 16 chips.
+std::string with_chips(const Folder& folder, unsigned count) {
   std::string chips;
-  for (int chip = 0; chip < 32; ++chip) {
+  for (unsigned chip = 0; chip < count; ++chip) {
     chips += (chip == 0 ? "" : ",") + ("{\"routing_id\":" + std::to_string(chip)) +
              ",\"address\":\"0000:" + std::to_string(10 + chip) +
              ":1c.0\",\"numa_node\":-1,\"neighbours\":[]}";
   }
-  const std::string path = folder.path() + "/thirty-two-chips.json";
-  test::write_file(path,
-                   "{\"name\":\"thirty-two-chips\",\"devices\":{\"pci_device\":\"0x7364\","
-                   "\"revision\":1,\"generation\":3,\"cores\":8,\"hbm\":{\"stacks\":4,\"gib\":24},"
-                   "\"adapters\":[],\"fabric\":\"switch\",\"chips\":[" +
-                       chips + "]}}");
+  const std::string name = "chips-" + std::to_string(count);
+  const std::string path = folder.path() + "/" + name + ".json";
+  test::write_file(path, "{\"name\":\"" + name +
+                             "\",\"devices\":{\"pci_device\":\"0x7364\","
+                             "\"revision\":1,\"generation\":3,\"cores\":8,\"hbm\":{\"stacks\":4,"
+                             "\"gib\":24},\"adapters\":[],\"fabric\":\"switch\",\"chips\":[" +
+                             chips + "]}}");
   return path;
 }
 
-// The first two cores of each chip: of 32 chips on one instance, of 16 on each of two.
-TEST(Instances, OfThirtyTwoRanksEachGiveTheBitsOfOneOfSixtyFour) {
-  if (test::kSanitized) {
-    GTEST_SKIP() << "64 processes of a sanitizer take more memory than a host has";
+// Ranks of one physical core each.
+const test::Environment kPhysicalCores = {{"NEURON_LOGICAL_NC_CONFIG", "1"},
+                                          {"NEURON_RT_ALLOW_LEGACY_NEFF", "1"}};
+
+// What ranks say to "bits", those of one instance first, then those of two with half of them each;
+// `apart` and `neighbours` as Ranks has them. The groups are those of an instance of two.
+std::vector<std::vector<std::string>> bits_of_one_and_of_two(
+    const Folder& folder, const std::vector<std::string>& one, const std::vector<std::string>& two,
+    unsigned each, const std::string& algorithm, unsigned apart, unsigned neighbours) {
+  std::vector<std::vector<std::string>> told;
+  for (const auto* emulators : {&one, &two}) {
+    SCOPED_TRACE(emulators == &one ? "one instance" : "two instances");
+    test::Environment extra = kPhysicalCores;
+    extra["CCOM_GROUPING"] = std::to_string(each);
+    Ranks ranks(folder, *emulators, emulators == &one ? 2 * each : each, "all_reduce=" + algorithm,
+                extra, apart, neighbours);
+    EXPECT_EQ(ranks.lines(), ranks.all_say("ready"));
+    EXPECT_EQ(ranks.ask("load good"), ranks.all_say("ready"));
+    EXPECT_EQ(ranks.ask("run"), ranks.all_say("sum " + std::to_string(each * (2 * each + 1))));
+    told.push_back(ranks.ask("bits"));
+    EXPECT_THAT(told.back()[0], HasSubstr("bits "));
+    EXPECT_EQ(told.back(), ranks.all_say(told.back()[0]));
   }
+  return told;
+}
+
+// Which physical core a counted one is depends on the number of its device. Here cores 0, 2, 4 and
+// 6 are the physical cores 4, 6, 2 and 0 of device 0, and 2, 0, 4 and 6 of device 1.
+TEST(Instances, GiveTheBitsOfOneInstanceWhateverPhysicalCoresTheRanksAreOn) {
+  const Folder folder;
+  const auto daemon = [&](const std::string& name, unsigned chips) {
+    return Daemon(folder, with_chips(folder, chips), {.name = name, .before = {}, .arguments = {}});
+  };
+  const Daemon first = daemon("first", 1), second = daemon("second", 1), whole = daemon("whole", 2);
+  for (const std::string algorithm : {"hierarchical", "ring"}) {
+    SCOPED_TRACE(algorithm);
+    const auto told = bits_of_one_and_of_two(
+        folder, {whole.emulator()}, {first.emulator(), second.emulator()}, 4, algorithm, 2, 1);
+    EXPECT_EQ(told[0], told[1]);
+  }
+}
+
+// Two cores of each chip: of 32 chips on one instance, of 16 on each of two.
+void expect_the_bits_of_two_instances_of_thirty_two_ranks(unsigned apart, unsigned neighbours) {
   const Folder folder;
   const auto daemon = [&](const std::string& name, const std::string& profile) {
     return Daemon(folder, profile, {.name = name, .before = {}, .arguments = {}});
   };
   const Daemon first = daemon("first", "trn2.48xlarge"), second = daemon("second", "trn2.48xlarge");
-  const Daemon whole = daemon("whole", with_thirty_two_chips(folder));
+  const Daemon whole = daemon("whole", with_chips(folder, 32));
   for (const std::string algorithm : {"hierarchical", "ring"}) {
     SCOPED_TRACE(algorithm);
-    std::vector<std::vector<std::string>> told;
-    for (const bool one : {true, false}) {
-      SCOPED_TRACE(one ? "one instance" : "two instances");
-      Ranks ranks(
-          folder,
-          one ? std::vector{whole.emulator()} : std::vector{first.emulator(), second.emulator()},
-          one ? 64 : 32, "all_reduce=" + algorithm,
-          {{"CCOM_GROUPING", "32"},
-           {"NEURON_LOGICAL_NC_CONFIG", "1"},
-           {"NEURON_RT_ALLOW_LEGACY_NEFF", "1"}},
-          8, 2);
-      ASSERT_EQ(ranks.lines(), ranks.all_say("ready"));
-      ASSERT_EQ(ranks.ask("load good"), ranks.all_say("ready"));
-      ASSERT_EQ(ranks.ask("run"), ranks.all_say("sum 2080"));
-      told.push_back(ranks.ask("bits"));
-    }
-    EXPECT_THAT(told[0][0], HasSubstr("bits "));
-    EXPECT_EQ(told[0], std::vector<std::string>(64, told[0][0]));
+    const auto told =
+        bits_of_one_and_of_two(folder, {whole.emulator()}, {first.emulator(), second.emulator()},
+                               32, algorithm, apart, neighbours);
     EXPECT_EQ(told[0], told[1]);
   }
+}
+
+TEST(Instances, OfThirtyTwoRanksEachGiveTheBitsOfOneOfSixtyFour) {
+  if (test::kSanitized) {
+    GTEST_SKIP() << "64 processes of a sanitizer take more memory than a host has";
+  }
+  expect_the_bits_of_two_instances_of_thirty_two_ranks(8, 2);
+}
+
+TEST(Instances, OfThirtyTwoRanksEachGiveTheBitsOfOneOfSixtyFourOnCoresOfBothDies) {
+  if (test::kSanitized) {
+    GTEST_SKIP() << "64 processes of a sanitizer take more memory than a host has";
+  }
+  expect_the_bits_of_two_instances_of_thirty_two_ranks(4, 1);
 }
 
 TEST(Instances, TakeTheSameModelTimeFromRunToRunWhateverHoldsTheirProcessesUp) {

@@ -9,8 +9,7 @@
 
 #include "driver/base/backoff.h"
 #include "tests/multi/device_client.h"
-#include "tests/multi/instance_ranks.h"
-#include "tests/support/daemon.h"
+#include "tests/multi/one_daemon.h"
 
 namespace neuron::multi {
 namespace {
@@ -19,52 +18,6 @@ using test::Daemon;
 using test::Folder;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// Two nodes of two chips, so that a test needs no more memory than it writes to.
-constexpr const char* kSmall = R"({
-  "name": "small-ultraserver",
-  "devices": {
-    "pci_device": "0x7364", "revision": 1, "generation": 3, "cores": 8,
-    "hbm": {"stacks": 4, "gib": 24}, "adapters": [], "link": {"hop_ns": 1500, "gb_per_second": 128},
-    "chips": [
-      {"routing_id": 0, "address": "0000:cc:00.0", "numa_node": -1, "neighbours": [1]},
-      {"routing_id": 8, "address": "0000:b5:00.0", "numa_node": -1, "neighbours": [0]}]
-  },
-  "topology": {
-    "generation": 3, "chips": 2, "ranks_per_chip": 8, "dma_engines": 128, "collective_cores": 16,
-    "hbm_gigabytes_per_second": 2900, "dma_gigabytes_per_second": 3500,
-    "on_chip": {"gigabytes_per_second": 640, "latency_ns": 500},
-    "link": {"gigabytes_per_second": 128, "latency_ns": 1500}, "nics": 0,
-    "pod": "peer_to_peer", "pod_nodes": 2,
-    "pod_link": {"gigabytes_per_second": 64, "latency_ns": 1500},
-    "neighbours": [[1], [0]], "rings": []
-  }
-})";
-
-// The ranks' programs are those of one physical core.
-const test::Environment kPhysicalCores = {{"NEURON_LOGICAL_NC_CONFIG", "1"},
-                                          {"NEURON_RT_ALLOW_LEGACY_NEFF", "1"}};
-constexpr unsigned kEach = 4, kApart = 4;  // ranks of a node: two on each of two chips
-
-class OneDaemon : public ::testing::Test {
- protected:
-  std::string emulator(unsigned node) const {
-    return "unix:" + folder_.path("host-" + std::to_string(node));
-  }
-  // The daemon is asked at the socket of its first node.
-  std::unique_ptr<Daemon> serve(const std::string& profile) {
-    return std::make_unique<Daemon>(
-        folder_, profile,
-        Daemon::Options{
-            .name = "host", .before = {}, .arguments = {"--ultraserver"}, .answers_at = "-0"});
-  }
-  Ranks ranks(const std::string& algorithm = "") {
-    return Ranks(folder_, {emulator(0), emulator(1)}, kEach, algorithm, kPhysicalCores, kApart);
-  }
-
-  const Folder folder_;
-  const std::string profile_ = folder_.write("small.json", kSmall);
-};
 
 TEST_F(OneDaemon, ServesEachNodeWithItsOwnDevicesAtASocketOfItsOwn) {
   const auto daemon = serve("trn2-ultraserver");
@@ -112,6 +65,28 @@ TEST_F(OneDaemon, GivesTheBitsOfOneInstanceWhereSumsAreInTheOrderOfTheRanks) {
   }
   EXPECT_THAT(told[0][0], HasSubstr("bits "));
   EXPECT_EQ(told[0], told[1]);
+}
+
+// Counted cores have other places on each device, and on the second node they are turned round.
+TEST_F(OneDaemon, GivesTheBitsOfOneInstanceWhereAlgorithmAndGroupingAreNamed) {
+  const auto daemon = serve(profile_);
+  const Daemon whole(folder_, "trn2.48xlarge", {.name = "whole", .before = {}, .arguments = {}});
+  for (const std::string algorithm : {"hierarchical", "ring"}) {
+    SCOPED_TRACE(algorithm);
+    test::Environment extra = kPhysicalCores;
+    extra["CCOM_GROUPING"] = std::to_string(kEach);
+    std::vector<std::vector<std::string>> told;
+    for (const bool one : {true, false}) {
+      const std::string pinned = "all_reduce=" + algorithm;
+      Ranks team = one ? Ranks(folder_, {whole.emulator()}, 2 * kEach, pinned, extra, kApart)
+                       : ranks(pinned, extra);
+      ASSERT_EQ(team.lines(), team.all_say("ready"));
+      ASSERT_EQ(team.ask("load good"), team.all_say("ready"));
+      told.push_back(team.ask("bits"));
+    }
+    EXPECT_THAT(told[0][0], HasSubstr("bits "));
+    EXPECT_EQ(told[0], told[1]);
+  }
 }
 
 // Two daemons that serve a node each elect each other, and their ranks meet over the network.
@@ -238,9 +213,6 @@ TEST(UltraServerOfADaemon, IsRefusedWithASentence) {
   run = refused("--profile trn2-ultraserver");
   EXPECT_EQ(run.ending, 2);
   EXPECT_THAT(run.output, HasSubstr("--ultraserver needs --socket PATH"));
-  run = refused("--profile trn2-ultraserver --sysfs " + folder.path() + socket);
-  EXPECT_EQ(run.ending, 2);
-  EXPECT_THAT(run.output, HasSubstr("--ultraserver and --sysfs exclude each other"));
   run = refused("--profile trn2-ultraserver --pod " + folder.path() + " --pod-node 0" + socket);
   EXPECT_EQ(run.ending, 2);
 }

@@ -4,8 +4,10 @@
 //
 // Exit status: 0 done, 1 the daemon refused (its sentence is on standard error), 2 wrong usage, 3
 // no daemon answers.
+#include <charconv>
 #include <cstdio>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +34,39 @@ struct Options {
   std::vector<uint32_t> cores;
   int device = -1;
   bool up = false, on = false;
-  uint32_t a = 0, b = 0, chip = 0, writer = 0;
+  std::string a, b;
+  uint32_t chip = 0, writer = 0;
 };
+
+// An end of a link: "5", a device of the daemon's socket, or "1:5", device 5 of node 1.
+struct LinkEnd {
+  std::optional<uint32_t> node;
+  uint32_t device = 0;
+};
+
+std::optional<LinkEnd> link_end_of(const std::string& text) {
+  LinkEnd end;
+  const char* at = text.data();
+  const char* const last = at + text.size();
+  const auto number = [&](uint32_t& value) {
+    const auto [stopped, error] = std::from_chars(at, last, value);
+    at = stopped;
+    return error == std::errc();
+  };
+  if (!number(end.device)) return std::nullopt;
+  if (at != last && *at++ == ':') {
+    end.node = end.device;
+    if (!number(end.device)) return std::nullopt;
+  }
+  return at == last ? std::optional(end) : std::nullopt;
+}
+
+std::string judge_link_end(const std::string& text) {
+  if (link_end_of(text)) return "";
+  return "found '" + text +
+         "', expected a device, for example 5, or a device of a node of an "
+         "UltraServer, for example 1:5";
+}
 
 // A line of a plan, "-" for standard input, or the name of a file with a plan.
 bool read_any_plan(const std::string& what, std::string& plan, std::string& error) {
@@ -110,12 +143,15 @@ void add_commands(neuron::tools::Command& line, Options& options, control::Reque
   for (const bool up : {true, false}) {
     neuron::tools::Command way = link.command(
         up ? "up" : "down", up ? "the link works again" : "the link between A and B fails");
-    way.option("A", options.a, "device").required();
-    way.option("B", options.b, "device").required();
+    way.option("A", options.a, "device, or NODE:DEVICE").required().judged_by(judge_link_end);
+    way.option("B", options.b, "device, or NODE:DEVICE").required().judged_by(judge_link_end);
     way.on_use([&options, &request, up] {
       control::LinkCommand& command = *request.mutable_link();
-      command.set_a(options.a);
-      command.set_b(options.b);
+      const LinkEnd a = *link_end_of(options.a), b = *link_end_of(options.b);
+      command.set_a(a.device);
+      command.set_b(b.device);
+      if (a.node) command.set_a_node(*a.node);
+      if (b.node) command.set_b_node(*b.node);
       command.set_up(up);
     });
   }

@@ -22,6 +22,9 @@ While the power is off, every register of the device reads all ones and nothing 
 the chip had been pulled; its processes get ENODEV, also after it is on again, until they
 initialise anew.
 
+`link down 5 1:5` takes the link between device 5 of the socket's node and device 5 of node 1 down,
+where the daemon serves an UltraServer.
+
 `writes` prints, for a device of a virtual machine, the last writes into the guest's memory: when,
 the guest's physical address, bytes, what was written, by which DMA engine, queue and descriptor,
 and how long behind the doorbell. It also works when the guest is gone, until the daemon ends.)",
@@ -49,7 +52,7 @@ sram :: The memory of a core (core); events are its instructions: correctable, u
 
 chip :: The host accesses a register: off.
 
-link :: Ends a and b: down.
+link :: Ends a and b: down. Where they are on two nodes of an UltraServer, a_node and b_node say which.
 
 `n` is the event at which it happens, counted from 1 from when the fault is armed; `count` how many
 events in a row (correctable errors); `chip` the device, without it each one for itself.)"}},

@@ -107,7 +107,12 @@ std::string status_text(const control::Status& status) {
   }
   if (idle != 0) text += base::format("{} devices have not been opened yet\n", idle);
   for (const control::Link& link : status.links_down()) {
-    text += base::format("link {} - {}: down\n", link.a(), link.b());
+    if (link.has_a_node()) {
+      text += base::format("link {} of node {} - {} of node {}: down\n", link.a(), link.a_node(),
+                           link.b(), link.b_node());
+    } else {
+      text += base::format("link {} - {}: down\n", link.a(), link.b());
+    }
   }
   for (const control::Process& process : status.processes()) {
     if (process.control_only()) continue;

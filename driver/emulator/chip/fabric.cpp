@@ -205,6 +205,25 @@ void Fabric::set_link(unsigned a, unsigned b, bool up) {
   }
 }
 
+bool Fabric::has_link(unsigned a, unsigned b) const {
+  if (a >= nodes() || b >= nodes() || a == b) return false;
+  return switched_ || port_to(a, b) != kNoPort;
+}
+
+std::vector<std::pair<unsigned, unsigned>> Fabric::links_down() const {
+  std::vector<std::pair<unsigned, unsigned>> links;
+  for (unsigned a = 0; a < nodes(); ++a) {
+    for (unsigned b = a + 1; b < nodes(); ++b) {
+      const uint8_t port = switched_ ? kNoPort : port_to(a, b);
+      const bool down =
+          switched_ ? (closed_[a].load(std::memory_order_relaxed) >> b & 1) != 0
+                    : port != kNoPort && down_[a * kPorts + port].load(std::memory_order_relaxed);
+      if (down) links.emplace_back(a, b);
+    }
+  }
+  return links;
+}
+
 unsigned Fabric::node_of(unsigned from, uint64_t address, uint64_t& local, uint32_t& id) const {
   if (from >= nodes()) return kNoNode;
   if ((address & NEURON_V3_PEER_BIT) == 0 && (address & NEURON_V3_NEIGHBOUR_BIT) != 0) {

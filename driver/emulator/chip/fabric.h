@@ -22,6 +22,7 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "driver/emulator/chip/bus.h"
@@ -69,6 +70,10 @@ class Fabric {
   void attach(unsigned node, Bus& bus, const ChipFaults& faults);
   void detach(unsigned node);
   void set_link(unsigned a, unsigned b, bool up);
+  // Whether two nodes have a link, of a switch a way.
+  bool has_link(unsigned a, unsigned b) const;
+  // Those that are down, the smaller node first, in ascending order.
+  std::vector<std::pair<unsigned, unsigned>> links_down() const;
 
   bool read(unsigned from, uint64_t address, std::span<std::byte> out, const Access& access) const;
   bool write(unsigned from, uint64_t address, std::span<const std::byte> in,
@@ -91,6 +96,7 @@ class Fabric {
                      LinkTimes& times) const;
 
   unsigned nodes() const { return each() * instances_.count; }
+  unsigned instances() const { return instances_.count; }
   // Directions of the links from one node to another, in order.
   std::vector<unsigned> way(unsigned from, unsigned to) const;
 

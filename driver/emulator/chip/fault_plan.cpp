@@ -63,6 +63,8 @@ constexpr Field kFields[] = {
     {"count", at(FaultPoint::kHbm) | at(FaultPoint::kSram)},
     {"a", at(FaultPoint::kLink)},
     {"b", at(FaultPoint::kLink)},
+    {"a_node", at(FaultPoint::kLink)},
+    {"b_node", at(FaultPoint::kLink)},
 };
 
 template <size_t N>
@@ -205,7 +207,8 @@ class LineReader {
   bool read_fields(FaultSpec& spec) {
     constexpr uint64_t kMost = uint64_t{1} << 62;
     return read_index("chip", 63, spec.chip) && read_index("a", 63, spec.chip) &&
-           read_index("b", 63, spec.peer) && read_index("core", 7, spec.core) &&
+           read_index("b", 63, spec.peer) && read_index("a_node", 63, spec.node) &&
+           read_index("b_node", 63, spec.peer_node) && read_index("core", 7, spec.core) &&
            read_engine(spec) && read_index("queue", 15, spec.queue) &&
            read_number("address", 0, kMost, spec.address) &&
            read_number("bytes", 1, kMost, spec.bytes) && read_number("n", 1, kMostEvents, spec.n) &&
@@ -213,8 +216,8 @@ class LineReader {
   }
 
   bool check(FaultSpec& spec) {
-    if (spec.at == FaultPoint::kLink &&
-        (spec.chip < 0 || spec.peer < 0 || spec.chip == spec.peer)) {
+    if (spec.at == FaultPoint::kLink && (spec.chip < 0 || spec.peer < 0 ||
+                                         (spec.chip == spec.peer && spec.node == spec.peer_node))) {
       return refuse(
           "a link needs its two ends, two different chips, in the fields \"a\" and \"b\"");
     }
@@ -240,6 +243,8 @@ std::string FaultSpec::text() const {
   };
   index(at == FaultPoint::kLink ? "a" : "chip", chip);
   index("b", peer);
+  index("a_node", node);
+  index("b_node", peer_node);
   index("core", core);
   if (at == FaultPoint::kInstruction && engine != kAny) {
     line["engine"] = isa::engine_name(static_cast<unsigned>(engine));

@@ -45,6 +45,8 @@ struct FaultSpec {
   FaultKind kind = FaultKind::kOff;
   int chip = kAny;  // device number; for a link one of its ends
   int peer = kAny;  // the other end of a link
+  int node = kAny;  // of an UltraServer, that each end of a link is on; kAny: the node of the plan
+  int peer_node = kAny;
   int core = kAny;
   int engine = kAny;  // of the core, or DMA engine of the chip
   int queue = kAny;

@@ -16,6 +16,15 @@ namespace {
 // Each event goes through all of them.
 constexpr size_t kMostArmed = 4096;
 
+Link link_of(const chip::FaultSpec& spec) {
+  const auto end = [](int device, int node) {
+    LinkEnd made{static_cast<unsigned>(device)};
+    if (node != chip::FaultSpec::kAny) made.node = static_cast<unsigned>(node);
+    return made;
+  };
+  return {end(spec.chip, spec.node), end(spec.peer, spec.peer_node)};
+}
+
 }  // namespace
 
 int FaultBoard::load_environment() {
@@ -43,23 +52,55 @@ int FaultBoard::check_device(unsigned index) {
               instance_.profile().name, instance_.device_count() - 1);
 }
 
-int FaultBoard::check_link(unsigned a, unsigned b) {
-  if (int error = check_device(a)) return error;
-  if (int error = check_device(b)) return error;
-  if (instance_.profile().switched && a != b) return 0;
-  const profiles::ChipPlace& place = instance_.profile().places[a];
+int FaultBoard::check_end(const LinkEnd& end) {
+  if (int error = check_device(end.device)) return error;
+  const unsigned nodes = instance_.fabric().instances();
+  if (!end.node || *end.node < nodes) return 0;
+  if (nodes == 1) {
+    return fail(-ENODEV,
+                "there is no node %u: this daemon serves one host, and no UltraServer whose nodes "
+                "have links (neuron-emulatord --ultraserver does)",
+                *end.node);
+  }
+  return fail(-ENODEV, "there is no node %u; an emulated %s has nodes 0 to %u", *end.node,
+              instance_.profile().name, nodes - 1);
+}
+
+unsigned FaultBoard::number_of(const LinkEnd& end) const {
+  return end.node.value_or(instance_.node()) * instance_.device_count() + end.device;
+}
+
+std::string FaultBoard::words_of(const LinkEnd& end) const {
+  return std::to_string(end.device) + (end.node ? " of node " + std::to_string(*end.node) : "");
+}
+
+std::string FaultBoard::linked_with(const LinkEnd& end) const {
+  const unsigned each = instance_.device_count();
+  const unsigned from = number_of(end);
+  const profiles::ChipPlace& place = instance_.profile().places[end.device];
   std::string known;
   for (unsigned i = 0; i < place.neighbour_count; ++i) {
-    if (place.neighbours[i] == b) return 0;
     known += (known.empty() ? "" : ", ") + std::to_string(place.neighbours[i]);
   }
-  return fail(-EINVAL, "devices %u and %u have no link; device %u is linked with %s", a, b, a,
-              known.empty() ? "no other" : known.c_str());
+  for (unsigned to = 0; to < instance_.fabric().nodes(); ++to) {
+    if (to / each == from / each || !instance_.fabric().has_link(from, to)) continue;
+    known += (known.empty() ? "" : ", ") + words_of({to % each, to / each});
+  }
+  return known.empty() ? "no other" : known;
+}
+
+int FaultBoard::check_link(const Link& link) {
+  if (int error = check_end(link.a)) return error;
+  if (int error = check_end(link.b)) return error;
+  if (instance_.fabric().has_link(number_of(link.a), number_of(link.b))) return 0;
+  const std::string a = words_of(link.a);
+  return fail(-EINVAL, "devices %s and %s have no link; device %s is linked with %s", a.c_str(),
+              words_of(link.b).c_str(), a.c_str(), linked_with(link.a).c_str());
 }
 
 int FaultBoard::check(const chip::FaultSpec& spec) {
   if (spec.at == chip::FaultPoint::kLink) {
-    return check_link(static_cast<unsigned>(spec.chip), static_cast<unsigned>(spec.peer));
+    return check_link(link_of(spec));
   }
   if (spec.chip != chip::FaultSpec::kAny) {
     if (int error = check_device(static_cast<unsigned>(spec.chip))) return error;
@@ -98,7 +139,7 @@ int FaultBoard::inject(const std::vector<chip::FaultSpec>& plan) {
   }
   for (const chip::FaultSpec& spec : plan) {
     if (spec.at == chip::FaultPoint::kLink) {
-      switch_link(static_cast<unsigned>(spec.chip), static_cast<unsigned>(spec.peer), false);
+      switch_link(link_of(spec), false);
       continue;
     }
     for (unsigned i = 0; i < instance_.device_count(); ++i) {
@@ -116,8 +157,7 @@ int FaultBoard::inject(const std::vector<chip::FaultSpec>& plan) {
 void FaultBoard::clear() {
   const std::lock_guard lock(mutex_);
   waiting_.clear();
-  for (const auto& [a, b] : down_) instance_.set_link(a, b, true);
-  down_.clear();
+  for (const Link& link : links_down()) switch_link(link, true);
   for (unsigned i = 0; i < instance_.device_count(); ++i) {
     if (Device* device = instance_.device_if_probed(i)) device->chip().faults().clear();
   }
@@ -135,22 +175,14 @@ int FaultBoard::set_power(unsigned index, bool on) {
   return on && was_off ? device->reset(Firmware::kWholeDevice) : 0;
 }
 
-int FaultBoard::set_link(unsigned a, unsigned b, bool up) {
-  if (int error = check_link(a, b)) return error;
-  const std::lock_guard lock(mutex_);
-  switch_link(a, b, up);
+int FaultBoard::set_link(const Link& link, bool up) {
+  if (int error = check_link(link)) return error;
+  switch_link(link, up);
   return 0;
 }
 
-// With the mutex held.
-void FaultBoard::switch_link(unsigned a, unsigned b, bool up) {
-  const std::pair<unsigned, unsigned> link = std::minmax(a, b);
-  if (up) {
-    down_.erase(link);
-  } else {
-    down_.insert(link);
-  }
-  instance_.set_link(a, b, up);
+void FaultBoard::switch_link(const Link& link, bool up) {
+  instance_.fabric().set_link(number_of(link.a), number_of(link.b), up);
 }
 
 int FaultBoard::reset(unsigned index, uint32_t core_map) {
@@ -174,9 +206,17 @@ std::vector<std::string> FaultBoard::waiting(unsigned index) {
   return lines;
 }
 
-std::vector<std::pair<unsigned, unsigned>> FaultBoard::links_down() {
-  const std::lock_guard lock(mutex_);
-  return {down_.begin(), down_.end()};
+std::vector<Link> FaultBoard::links_down() {
+  const unsigned each = instance_.device_count();
+  std::vector<Link> links;
+  for (const auto& [a, b] : instance_.fabric().links_down()) {
+    if (a / each != b / each) {
+      links.push_back({{a % each, a / each}, {b % each, b / each}});
+    } else if (a / each == instance_.node()) {
+      links.push_back({{a % each}, {b % each}});
+    }
+  }
+  return links;
 }
 
 }  // namespace neuron::service

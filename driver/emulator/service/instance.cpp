@@ -117,6 +117,12 @@ int Instance::refuse_after_fork() const {
               profile_.name);
 }
 
+uint32_t Instance::physical_core(unsigned device, uint32_t core) const {
+  const nd_chip& chip = *nd_chip_for_device(profile_.pci_device);
+  return wires_.turned ? nd_chip_turned_core(&chip, device, core)
+                       : nd_chip_physical_core(&chip, device, core);
+}
+
 bool Instance::any_core_is_marked() const {
   return std::any_of(std::begin(claims.core), std::end(claims.core),
                      [](const nd_claim& core) { return core.owner != 0; });

@@ -33,6 +33,7 @@ struct InstanceWires {
   std::shared_ptr<chip::Fabric> fabric;  // outlives the chips
   std::shared_ptr<MemoryBudget> budget;
   unsigned node = 0;  // among the instances of the fabric
+  bool turned = false;  // its logical cores are those of chips whose dies are turned round
 };
 
 class Instance {
@@ -75,11 +76,11 @@ class Instance {
   };
   std::vector<SessionInfo> sessions();
   FaultBoard& faults() { return faults_; }
-  // Links between devices of this instance, by their numbers.
-  void set_link(unsigned a, unsigned b, bool up) {
-    wires_.fabric->set_link(first_node() + a, first_node() + b, up);
-  }
   unsigned node() const { return wires_.node; }
+  // The physical core behind a logical one of a device of this instance.
+  uint32_t physical_core(unsigned device, uint32_t core) const;
+  // The links of all nodes; chip `device` of a node is number node * device_count() + device.
+  chip::Fabric& fabric() { return *wires_.fabric; }
 
   // The device if it was opened before, else null.
   Device* device_if_probed(unsigned index);

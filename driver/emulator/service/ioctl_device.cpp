@@ -314,7 +314,7 @@ int core_map(Session& session, neuron_ioctl_get_logical_to_physical_nc_map& requ
   for (uint32_t i = 0; i < request.max_map_entries; ++i) {
     const uint32_t owner = i / device.layout().cores;
     const uint32_t core = i % device.layout().cores;
-    map->mappings[i] = {owner, nd_chip_physical_core(&device.layout(), owner, core)};
+    map->mappings[i] = {owner, session.instance().physical_core(owner, core)};
   }
   return 0;
 }

@@ -40,18 +40,20 @@ void describe_profile(const Instance& instance, unsigned index, ndl_observation_
   std::copy_n(place.neighbours, place.neighbour_count, out.connected);
   out.link_bytes_per_second = profile.link_bytes_per_second;
   out.memory_bytes = profile.hbm_stacks * profile.hbm_stack_bytes;
-  const nd_chip& chip = *nd_chip_for_device(profile.pci_device);
   for (uint32_t core = 0; core < profile.cores; ++core) {
-    out.logical[nd_chip_physical_core(&chip, index, core)] = static_cast<uint8_t>(core);
+    out.logical[instance.physical_core(index, core)] = static_cast<uint8_t>(core);
   }
 }
 
 void describe_faults(Instance& instance, unsigned index, Device* device, ndl_observation_t& out) {
   out.fault_count = static_cast<uint32_t>(instance.faults().waiting(index).size());
   const profiles::ChipPlace& place = instance.profile().places[index];
+  // Those to other nodes have no bit, as the neighbours that a device tells are of its own node.
   for (const auto& [a, b] : instance.faults().links_down()) {
+    if (a.node) continue;
     for (unsigned i = 0; i < place.neighbour_count; ++i) {
-      if ((a == index && b == place.neighbours[i]) || (b == index && a == place.neighbours[i])) {
+      const unsigned other = place.neighbours[i];
+      if ((a.device == index && b.device == other) || (b.device == index && a.device == other)) {
         out.links_down |= 1u << i;
       }
     }
@@ -81,13 +83,12 @@ ndl_holder_t* holder_entry(ndl_observation_t& out, int32_t pid, const nd_holder&
 
 void describe_claims(Instance& instance, unsigned index, ndl_observation_t& out) {
   const uint32_t cores = instance.profile().cores;
-  const nd_chip& chip = *nd_chip_for_device(instance.profile().pci_device);
   const std::lock_guard lock(instance.claims_mutex);
   for (uint32_t core = 0; core < cores; ++core) {
     const nd_claim* claim = nd_claims_at(&instance.claims, index * cores + core);
     if (!claim) continue;
     if (ndl_holder_t* entry = holder_entry(out, claim->owner, claim->who)) {
-      entry->cores |= uint64_t{1} << nd_chip_physical_core(&chip, index, core);
+      entry->cores |= uint64_t{1} << instance.physical_core(index, core);
     }
   }
 }

@@ -293,7 +293,7 @@ Session::Cores Session::cores_of(Device& device) {
   for (uint32_t core = 0; core < device.cores(); ++core) {
     const int32_t owner =
         nd_claims_owner(&instance_.claims, device.index() * device.cores() + core);
-    const uint32_t physical = nd_chip_physical_core(&device.layout(), device.index(), core);
+    const uint32_t physical = instance_.physical_core(device.index(), core);
     if (owner == pid()) cores.marked |= 1u << physical;
     if (owner == 0) cores.used |= used & 1u << physical;
   }

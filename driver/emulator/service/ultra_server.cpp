@@ -65,6 +65,8 @@ int UltraServer::build(const profiles::Profile& profile, unsigned count,
     return bytes;
   });
   for (wires.node = 0; wires.node < count; ++wires.node) {
+    // Known from the start, as the nodes elect each other before the first client comes.
+    wires.turned = !profile.switched && wires.node % 2 == 1;
     int error = 0;
     auto node = Instance::create(profile, wires, factory, error);
     if (error != 0) return error;

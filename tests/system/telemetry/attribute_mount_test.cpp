@@ -96,6 +96,51 @@ TEST_F(AttributeFiles, TellThePlaceInTheUltraServerWhenItsNodesHaveElected) {
   EXPECT_EQ(file("neuron0/emulator/joined_nodes"), "1\n");
 }
 
+TEST_F(AttributeFiles, OfAnUltraServerOfOneDaemonAreATreeForEachNode) {
+  std::filesystem::create_directory(mount_);
+  daemon_ =
+      std::make_unique<Daemon>(folder_, "trn2-ultraserver",
+                               Daemon::Options{.name = "host",
+                                               .before = {},
+                                               .arguments = {"--ultraserver", "--sysfs", mount_},
+                                               .answers_at = "-0"});
+  ASSERT_TRUE(eventually([this] { return file("node3/node_id_4") == "3\n"; })) << daemon_->log();
+  std::set<std::string> names, serials;
+  for (const auto& entry : std::filesystem::directory_iterator(mount_)) {
+    names.insert(entry.path().filename());
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"node0", "node1", "node2", "node3"}));
+  for (const std::string node : {"node0", "node1", "node2", "node3"}) {
+    EXPECT_EQ(file(node + "/node_id_4"), node.substr(4) + "\n");
+    EXPECT_EQ(file(node + "/server_id_4"), file("node0/server_id_4"));
+    EXPECT_EQ(file(node + "/neuron15/core_count"), "8");
+    EXPECT_EQ(file(node + "/neuron0/emulator/joined_nodes"), "4\n");
+    EXPECT_FALSE(std::filesystem::exists(mount_ + "/" + node + "/neuron16"));
+    serials.insert(file(node + "/neuron0/info/serial_number"));
+  }
+  EXPECT_EQ(serials.size(), 4u);
+  for (const char* none : {"/neuron0", "/node4", "/node00", "/node_id_4", "/node0/node1"}) {
+    EXPECT_FALSE(std::filesystem::exists(mount_ + none)) << none;
+  }
+  // A counter that is reset on one node stays on the others. The first core of device 0 is its
+  // physical core 4.
+  const std::string success = "/neuron0/neuron_core4/stats/status/success/total";
+  for (const char* node : {"0", "2"}) {
+    Worker worker(folder_, "unix:" + folder_.path("host-") + node, 0, "empty.neff",
+                  {{"NEURON_LOGICAL_NC_CONFIG", "1"}, {"NEURON_RT_ALLOW_LEGACY_NEFF", "1"}});
+    ASSERT_EQ(worker.line(), "ready") << worker.log();
+    worker.ask("launch 2");
+  }
+  EXPECT_TRUE(eventually(
+      [&] { return file("node0" + success) != "0\n" && file("node2" + success) != "0\n"; }));
+  EXPECT_EQ(file("node1" + success), "0\n");
+  test::write_file(mount_ + "/node0" + success, "0");
+  EXPECT_EQ(file("node0" + success), "0\n");
+  EXPECT_NE(file("node2" + success), "0\n");
+  EXPECT_EQ(daemon_->process().stop(), 0);
+  EXPECT_TRUE(std::filesystem::is_empty(mount_));
+}
+
 TEST_F(AttributeFiles, AFolderThatIsNotThereIsNamed) {
   start(folder_.path("nowhere"));
   EXPECT_TRUE(daemon_->process().ended());

@@ -32,6 +32,13 @@ int reset(service::Instance& instance, const control::ResetCommand& command) {
   return result;
 }
 
+service::Link link_of(const control::LinkCommand& command) {
+  service::Link link{{command.a()}, {command.b()}};
+  if (command.has_a_node()) link.a.node = command.a_node();
+  if (command.has_b_node()) link.b.node = command.b_node();
+  return link;
+}
+
 }  // namespace
 
 ControlHandler::ControlHandler(service::Instance& instance, std::string socket_path,
@@ -79,8 +86,7 @@ void ControlHandler::answer(const control::Request& request, control::Response& 
       error = reset(instance_, request.reset());
       break;
     case control::Request::kLink:
-      error =
-          instance_.faults().set_link(request.link().a(), request.link().b(), request.link().up());
+      error = instance_.faults().set_link(link_of(request.link()), request.link().up());
       break;
     case control::Request::kPower:
       error = instance_.faults().set_power(request.power().device(), request.power().on());
@@ -113,8 +119,10 @@ void ControlHandler::fill(control::Status& status) {
   fill_processes(status);
   for (const auto& [a, b] : instance_.faults().links_down()) {
     control::Link& link = *status.add_links_down();
-    link.set_a(a);
-    link.set_b(b);
+    link.set_a(a.device);
+    link.set_b(b.device);
+    if (a.node) link.set_a_node(*a.node);
+    if (b.node) link.set_b_node(*b.node);
   }
 }
 

@@ -57,43 +57,61 @@ constexpr ClassFile kClassFiles[] = {
     {"ultraserver_mode", modes_of},
 };
 
-// A path, taken apart: the device and what lies below it.
+using Instances = std::vector<Instance*>;
+
+// A path, taken apart: the host, the device and what lies below it.
 struct Place {
-  bool top = false;
+  bool nodes = false;  // the top, where each host has a folder
+  bool top = false;    // a host's folder, or the top where there is one host
+  Instance* instance = nullptr;
   const ClassFile* of_class = nullptr;
   bool of_device = false;
   unsigned device = 0;
   std::string_view path;  // below the device's folder; "" for the folder itself
 };
 
-bool locate(const Instance& instance, const char* text, Place& place) {
-  std::string_view path = text;
-  if (path == "/") {
-    place.top = true;
-    return true;
+// Takes "<prefix>3" from the front of a path, with the slash behind it. "neuron03" is no name.
+bool take_numbered(std::string_view& path, std::string_view prefix, unsigned& number) {
+  if (!path.starts_with(prefix)) return false;
+  const size_t slash = std::min(path.find('/'), path.size());
+  const std::string_view digits = path.substr(prefix.size(), slash - prefix.size());
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc{} || end != digits.data() + digits.size() ||
+      std::to_string(number) != digits) {
+    return false;
   }
+  path = path.substr(std::min(slash + 1, path.size()));
+  return true;
+}
+
+bool locate(const Instances& instances, const char* text, Place& place) {
+  std::string_view path = text;
   path.remove_prefix(1);
+  unsigned node = 0;
+  if (instances.size() > 1) {
+    place.nodes = path.empty();
+    if (place.nodes) return true;
+    if (!take_numbered(path, "node", node) || node >= instances.size()) return false;
+  }
+  place.instance = instances[node];
+  place.top = path.empty();
+  if (place.top) return true;
   for (const ClassFile& file : kClassFiles) {
     if (path == file.name) place.of_class = &file;
   }
   if (place.of_class) return true;
-  constexpr std::string_view kPrefix = "neuron";
-  if (!path.starts_with(kPrefix)) return false;
-  const size_t slash = std::min(path.find('/'), path.size());
-  const std::string_view digits = path.substr(kPrefix.size(), slash - kPrefix.size());
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), place.device);
-  // "neuron01" is no name of a device.
-  if (error != std::errc{} || end != digits.data() + digits.size() ||
-      std::to_string(place.device) != digits || place.device >= instance.device_count()) {
+  if (!take_numbered(path, "neuron", place.device) ||
+      place.device >= place.instance->device_count()) {
     return false;
   }
   place.of_device = true;
-  place.path = path.substr(std::min(slash + 1, path.size()));
+  place.path = path;
   return true;
 }
 
-Instance& instance_of_call() { return *static_cast<Instance*>(fuse_get_context()->private_data); }
+const Instances& instances_of_call() {
+  return *static_cast<const Instances*>(fuse_get_context()->private_data);
+}
 
 template <typename Call>
 int guarded(Call&& call) {
@@ -102,9 +120,8 @@ int guarded(Call&& call) {
 
 int get_attributes(const char* path, struct stat* status, fuse_file_info*) {
   return guarded([&] {
-    Instance& instance = instance_of_call();
     Place place;
-    if (!locate(instance, path, place)) return -ENOENT;
+    if (!locate(instances_of_call(), path, place)) return -ENOENT;
     *status = {};
     status->st_uid = ::geteuid();
     status->st_gid = ::getegid();
@@ -119,9 +136,9 @@ int get_attributes(const char* path, struct stat* status, fuse_file_info*) {
       status->st_size = kFileBytes;
       return 0;
     };
-    if (place.top || (place.of_device && place.path.empty())) return folder();
+    if (place.nodes || place.top || (place.of_device && place.path.empty())) return folder();
     if (place.of_class) return file(0444);
-    const Attributes attributes(instance, place.device);
+    const Attributes attributes(*place.instance, place.device);
     if (const Attribute* found = attributes.find(place.path)) return file(found->mode);
     return attributes.is_folder(place.path) ? folder() : -ENOENT;
   });
@@ -130,21 +147,26 @@ int get_attributes(const char* path, struct stat* status, fuse_file_info*) {
 int read_folder(const char* path, void* buffer, fuse_fill_dir_t fill, off_t, fuse_file_info*,
                 fuse_readdir_flags) {
   return guarded([&] {
-    Instance& instance = instance_of_call();
     Place place;
-    if (!locate(instance, path, place) || place.of_class) return -ENOENT;
+    if (!locate(instances_of_call(), path, place) || place.of_class) return -ENOENT;
     const auto add = [&](const std::string& name) {
       return fill(buffer, name.c_str(), nullptr, 0, static_cast<fuse_fill_dir_flags>(0));
     };
     add(".");
     add("..");
+    if (place.nodes) {
+      for (size_t i = 0; i < instances_of_call().size(); ++i) add("node" + std::to_string(i));
+      return 0;
+    }
     if (place.top) {
-      for (unsigned i = 0; i < instance.device_count(); ++i) add("neuron" + std::to_string(i));
+      for (unsigned i = 0; i < place.instance->device_count(); ++i) {
+        add("neuron" + std::to_string(i));
+      }
       for (const ClassFile& file : kClassFiles) add(file.name);
       return 0;
     }
     std::string names;
-    if (int error = Attributes(instance, place.device).list(place.path, names)) return error;
+    if (int error = Attributes(*place.instance, place.device).list(place.path, names)) return error;
     for (size_t at = 0; at < names.size();) {
       const size_t end = names.find('\n', at);
       std::string name = names.substr(at, end - at);
@@ -158,15 +180,14 @@ int read_folder(const char* path, void* buffer, fuse_fill_dir_t fill, off_t, fus
 
 int open_file(const char* path, fuse_file_info* file) {
   return guarded([&] {
-    Instance& instance = instance_of_call();
     Place place;
-    if (!locate(instance, path, place)) return -ENOENT;
+    if (!locate(instances_of_call(), path, place)) return -ENOENT;
     auto text = std::make_unique<std::string>();
     if (place.of_class) {
-      const service::PodAttributes pod = instance.pod().attributes();
+      const service::PodAttributes pod = place.instance->pod().attributes();
       *text = (pod.electing ? "busy" : place.of_class->text(pod)) + "\n";
     } else {
-      const Attributes attributes(instance, place.device);
+      const Attributes attributes(*place.instance, place.device);
       const Attribute* found = attributes.find(place.path);
       if (!found) return -ENOENT;
       if ((file->flags & O_ACCMODE) != O_RDONLY && (found->mode & 0200) == 0) return -EACCES;
@@ -189,10 +210,9 @@ int read_file(const char*, char* buffer, size_t size, off_t offset, fuse_file_in
 
 int write_file(const char* path, const char* buffer, size_t size, off_t, fuse_file_info*) {
   return guarded([&] {
-    Instance& instance = instance_of_call();
     Place place;
-    if (!locate(instance, path, place) || !place.of_device) return -EACCES;
-    const int error = Attributes(instance, place.device).write(place.path, {buffer, size});
+    if (!locate(instances_of_call(), path, place) || !place.of_device) return -EACCES;
+    const int error = Attributes(*place.instance, place.device).write(place.path, {buffer, size});
     return error ? error : static_cast<int>(size);
   });
 }
@@ -235,7 +255,8 @@ std::string why_not(const std::string& folder) {
 
 class Mount final : public AttributeMount {
  public:
-  Mount(std::string folder, int stop) : folder_(std::move(folder)), stop_(stop) {}
+  Mount(Instances instances, std::string folder, int stop)
+      : instances_(std::move(instances)), folder_(std::move(folder)), stop_(stop) {}
 
   ~Mount() override {
     const uint64_t one = 1;
@@ -248,7 +269,7 @@ class Mount final : public AttributeMount {
     ::close(stop_);
   }
 
-  bool start(Instance& instance) {
+  bool start() {
     char program[] = "neuron-emulatord";
     char option[] = "-o";
     char root[] = "allow_other,default_permissions,fsname=neuron,subtype=attributes";
@@ -258,7 +279,7 @@ class Mount final : public AttributeMount {
     char* words[] = {program, option, ::geteuid() == 0 ? root : user};
     fuse_args arguments = FUSE_ARGS_INIT(3, words);
     static const fuse_operations kOperations = operations();
-    fuse_ = fuse_new(&arguments, &kOperations, sizeof(kOperations), &instance);
+    fuse_ = fuse_new(&arguments, &kOperations, sizeof(kOperations), &instances_);
     fuse_opt_free_args(&arguments);
     if (!fuse_ || fuse_mount(fuse_, folder_.c_str()) != 0) return false;
     mounted_ = true;
@@ -285,6 +306,7 @@ class Mount final : public AttributeMount {
     std::free(buffer.mem);
   }
 
+  Instances instances_;  // which calls are given a pointer to
   const std::string folder_;
   const int stop_;
   struct fuse* fuse_ = nullptr;
@@ -294,7 +316,8 @@ class Mount final : public AttributeMount {
 
 }  // namespace
 
-std::unique_ptr<AttributeMount> AttributeMount::mount(Instance& instance, const std::string& folder,
+std::unique_ptr<AttributeMount> AttributeMount::mount(Instances instances,
+                                                      const std::string& folder,
                                                       std::string& error) {
   const int stop = ::eventfd(0, EFD_CLOEXEC);
   const auto refuse = [&](const std::string& why) {
@@ -302,12 +325,12 @@ std::unique_ptr<AttributeMount> AttributeMount::mount(Instance& instance, const 
     return nullptr;
   };
   if (stop < 0) return refuse(std::strerror(errno));
-  auto made = std::make_unique<Mount>(folder, stop);
+  auto made = std::make_unique<Mount>(std::move(instances), folder, stop);
   struct stat status;
   const bool folder_there = ::stat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
   if (!folder_there || ::access("/dev/fuse", F_OK) != 0) return refuse(why_not(folder));
   try {
-    if (!made->start(instance)) return refuse(why_not(folder));
+    if (!made->start()) return refuse(why_not(folder));
   } catch (const std::exception&) {  // std::system_error or std::bad_alloc
     return refuse("the host gives no thread for it; lift the limit of threads (ulimit -u)");
   }

@@ -67,6 +67,23 @@ TEST(Planner, LeavesTheFlatRingForLargeGroupsOnDevices) {
       << planner.explain(plan->request);
 }
 
+// A CC core counts the arrivals from 96 others.
+TEST(Planner, TakesAnAlgorithmWithFewPeersWhereACcCoreCountsArrivalsOfFewerThanAMeshHas) {
+  const auto taken = [](const std::vector<uint32_t>& nodes, ccom_operation_t operation) {
+    const Planner planner(make_group(nodes, 8), {});
+    return planner.device_default(make_request(operation, planner.group().ranks(), 1024));
+  };
+  EXPECT_EQ(taken({97}, CCOM_ALL_REDUCE), CCOM_MESH);
+  EXPECT_EQ(taken({98}, CCOM_ALL_REDUCE), CCOM_RECURSIVE);
+  EXPECT_EQ(taken({128}, CCOM_REDUCE), CCOM_RECURSIVE);
+  EXPECT_EQ(taken({33, 33, 33, 33}, CCOM_ALL_REDUCE), CCOM_HIERARCHICAL);
+  EXPECT_EQ(taken({96, 96}, CCOM_REDUCE_SCATTER), CCOM_HIERARCHICAL) << "95 and 1";
+  EXPECT_EQ(taken({97, 97}, CCOM_ALL_REDUCE), CCOM_RECURSIVE) << "96 and 1";
+  EXPECT_EQ(taken({128, 128}, CCOM_ALL_REDUCE), CCOM_RECURSIVE) << "127 of its own node";
+  EXPECT_EQ(taken({100, 28}, CCOM_ALL_REDUCE), CCOM_RECURSIVE) << "the nodes are uneven";
+  EXPECT_EQ(taken({128}, CCOM_ALL_GATHER), CCOM_ALGORITHM_AUTO) << "it adds nothing";
+}
+
 TEST(Planner, ObeysTheCallerAndSaysWhatItCannotDo) {
   const Planner planner(make_group({4}), {});
   Request request = make_request(CCOM_ALL_TO_ALL, 4, 8);

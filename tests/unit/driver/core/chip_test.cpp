@@ -78,6 +78,19 @@ TEST(ChipTable, OfGeneration4IsThatOfGeneration3WithLargerStacks) {
   EXPECT_TRUE(nd_chip_v4.is_switched);
 }
 
+// Public driver: the logical number XOR 6 before the look into the map. That of device 0 then is
+// that of device 4, its mirror image.
+TEST(ChipTable, HasAMapForDiesThatAreTurnedRound) {
+  for (uint32_t core = 0; core < nd_chip_v3.cores; ++core) {
+    EXPECT_EQ(nd_chip_turned_core(&nd_chip_v3, 5, core),
+              nd_chip_physical_core(&nd_chip_v3, 5, core ^ 6));
+    EXPECT_EQ(nd_chip_turned_core(&nd_chip_v3, 0, core),
+              nd_chip_physical_core(&nd_chip_v3, 4, core));
+  }
+  EXPECT_EQ(nd_chip_turned_core(&nd_chip_v3, 0, 8), 8u) << "there is none";
+  EXPECT_EQ(nd_chip_turned_core(&nd_chip_v2, 0, 1), 1u);
+}
+
 TEST(ChipTable, TellsHostAddressesFromTheSecondDie) {
   EXPECT_TRUE(nd_chip_is_host(&nd_chip_v3, 0x400000001000u));
   EXPECT_FALSE(nd_chip_is_host(&nd_chip_v3, 0x804000000000u));

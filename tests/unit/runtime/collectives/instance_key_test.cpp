@@ -53,6 +53,9 @@ TEST(InstanceKey, OfAnUltraServerIsItsIdOnWhicheverHost) {
   EXPECT_EQ(instance_key_of_ultra_server(7), instance_key_of_ultra_server(7));
   EXPECT_NE(instance_key_of_ultra_server(7), instance_key_of_ultra_server(8));
   EXPECT_NE(instance_key_of_ultra_server(7), instance_key(kHere, ""));
+  EXPECT_EQ(instance_key_of_node(7, 1), instance_key_of_node(7, 1));
+  EXPECT_NE(instance_key_of_node(7, 1), instance_key_of_node(7, 2));
+  EXPECT_NE(instance_key_of_node(7, 1), instance_key_of_node(8, 1));
 }
 
 TEST(InstanceKey, OfThisProcessIsTheSameEachTime) {

@@ -358,6 +358,36 @@ TEST_F(WorldOfProcesses, NodesOfAnUltraServerAreOneInstanceAndTheirRanksAreNumbe
   EXPECT_EQ((*mixed)->credit_numbering(), 0u);
 }
 
+// Three nodes in turn. A CC core counts the credits of 128 ranks.
+TEST_F(WorldOfProcesses,
+       NodesOfAnUltraServerAreInstancesWhereItsRanksAreMoreThanCreditsAreCountedOf) {
+  machine_.state.pod.v1.state = NEURON_POD_E_STATE_ULTRASERVER;
+  machine_.state.pod.v1.pod_sz = 4;
+  machine_.state.pod.v1.node_id = 0;
+  for (const uint32_t ranks : {128u, 129u}) {
+    fake_->run = gather_with(ranks, [](uint32_t rank, std::byte* message, uint64_t bytes) {
+      if (bytes != 1 + sizeof(MemberPlace)) return;
+      MemberPlace place;
+      std::memcpy(&place, message + 1, sizeof(place));
+      place.node = rank % 3;
+      place.chip = rank / 3 / 8;
+      place.core = rank / 3 % 8;
+      std::memcpy(message + 1, &place, sizeof(place));
+    });
+    const auto world = join(ranks);
+    ASSERT_TRUE(world) << world.error().sentence;
+    EXPECT_TRUE((*world)->check_reachable());
+    EXPECT_EQ((*world)->spans_instances(), ranks == 129);
+    EXPECT_EQ((*world)->credit_numbering() == 0, ranks == 129);
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      const MemberPlace& member = (*world)->members()[rank];
+      EXPECT_EQ(member.instance, ranks == 129 ? rank % 3 : 0);
+      EXPECT_EQ(member.node, rank % 3);
+      EXPECT_EQ(member.credit, ranks == 129 ? 0 : 1 + rank);
+    }
+  }
+}
+
 TEST_F(WorldOfProcesses, ANodeThatIsOnItsOwnIsAnInstance) {
   machine_.state.pod.v1.pod_sz = 4;
   machine_.state.pod.v1.node_id = 1;

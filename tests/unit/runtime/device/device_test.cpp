@@ -52,6 +52,23 @@ TEST(Device, KeepsPlainNumbersWhereTheMapIsShortOrWrong) {
   EXPECT_EQ(wrong.device->physical_core(1), 7u);
 }
 
+// A driver's map has 128 entries: the cores of 16 devices.
+TEST(Device, BehindTheMapsLastHasThePhysicalNumbersOfTheDeviceSixteenBeforeIt) {
+  FakeState state;
+  state.generation = 3;
+  for (uint32_t entry = 0; entry < NEURON_NC_MAP_MAX_ENTRIES; ++entry) {
+    state.core_map.push_back(entry / 8 == 5 ? 7 - entry % 8 : entry % 8);
+  }
+  ndl::set_port(std::make_unique<test::FakePort>(state));
+  for (const auto& [index, first] : {std::pair{4, 0u}, {5, 7u}, {20, 0u}, {21, 7u}}) {
+    const auto device = Device::open(index);
+    ASSERT_TRUE(device) << device.error().sentence;
+    EXPECT_EQ((*device)->physical_core(0), first) << index;
+    EXPECT_EQ((*device)->physical_core(7), 7 - first) << index;
+  }
+  ndl::release_port();
+}
+
 TEST(Device, AddressesARegisterByItsOffsetBehindTheBar) {
   FakeMachine machine;
   machine.state.registers[0x1234] = 42;

@@ -122,8 +122,18 @@ TEST_F(Expectation, OfALinkNamesTheDevicesAtBothEnds) {
   EXPECT_EQ(without_entry(NEURON_FAULT_LINK, address), words);
   EXPECT_THAT(of(NEURON_FAULT_LINK, {0, 0, 9}), HasSubstr("to the chip with routing id 9,"));
   EXPECT_THAT(of(NEURON_FAULT_LINK, {0, 0, 64 + 5}),
-              HasSubstr("to the chip with routing id 5 of the node that is 1 further in the "
+              HasSubstr("to device 2 (routing id 5) of the node that is 1 further in the "
                         "UltraServer,"));
+  EXPECT_THAT(of(NEURON_FAULT_LINK, {0, 0, 128 + 9}),
+              HasSubstr("to the chip with routing id 9 of the node that is 2 further in the "
+                        "UltraServer,"));
+  sample_.machine.state.pod.v1.state = NEURON_POD_E_STATE_ULTRASERVER;
+  sample_.machine.state.pod.v1.pod_sz = 4;
+  sample_.machine.state.pod.v1.node_id = 3;
+  EXPECT_THAT(
+      of(NEURON_FAULT_LINK, {0, 0, 64 + 5}),
+      HasSubstr("to device 2 (routing id 5) of node 0 of the UltraServer, whose node 3 this "
+                "host is,"));
   EXPECT_THAT(of(NEURON_FAULT_LINK, {0, 0, 258}), HasSubstr("to its neighbour at link 2,"));
 }
 

@@ -25,7 +25,8 @@ constexpr const char* kStatus = R"(
     device_bytes: 1099511627776 }
   processes { pid: 78 control_only: true }
   processes { pid: 79 device: 1 }
-  links_down { a: 0 b: 1 })";
+  links_down { a: 0 b: 1 }
+  links_down { a: 5 a_node: 0 b: 5 b_node: 3 })";
 
 TEST(EmulatorStatus, IsAsBefore) {
   control::Status status;

@@ -179,6 +179,25 @@ TEST(FabricOfInstances, SendsBytesAtTheRateOfTheSlowestLinkOfTheWay) {
   EXPECT_EQ(fabric.transfer(0, further(1, 1), 100'000, false, 0, fresh), 12'000'000u);
 }
 
+TEST(FabricOfInstances, ListsTheLinksThatAreDown) {
+  Fabric fabric(torus(), kLink, FabricKind::kLinks, {4, kBetween});
+  EXPECT_TRUE(fabric.has_link(16, 0));
+  EXPECT_TRUE(fabric.has_link(0, 48)) << "the ring closes";
+  EXPECT_FALSE(fabric.has_link(0, 32));
+  EXPECT_FALSE(fabric.has_link(0, 17));
+  EXPECT_FALSE(fabric.has_link(5, 5));
+  EXPECT_FALSE(fabric.has_link(0, 64));
+  fabric.set_link(48, 0, false);
+  fabric.set_link(17, 18, false);
+  EXPECT_THAT(fabric.links_down(), ElementsAre(std::pair(0u, 48u), std::pair(17u, 18u)));
+  fabric.set_link(0, 48, true);
+  EXPECT_THAT(fabric.links_down(), ElementsAre(std::pair(17u, 18u)));
+  Fabric switched(behind_a_switch(16), kLink, FabricKind::kSwitch, {4, kBetween});
+  EXPECT_TRUE(switched.has_link(0, 63));
+  switched.set_link(63, 0, false);
+  EXPECT_THAT(switched.links_down(), ElementsAre(std::pair(0u, 63u)));
+}
+
 TEST(FabricOfInstances, JoinsThemByTheSwitchToo) {
   Fabric fabric(behind_a_switch(16), kLink, FabricKind::kSwitch, {4, kBetween});
   EXPECT_THAT(fabric.way(0, 63), ElementsAre(port(0, 0), port(63, 1)));

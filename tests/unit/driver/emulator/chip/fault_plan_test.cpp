@@ -40,15 +40,22 @@ TEST(FaultPlan, LinesAreReadAndGivenBackAsTheyWere) {
       "\n"
       R"({"at":"hbm","kind":"uncorrectable","address":"0x1000000","bytes":4096,"n":1})"
       "\n"
-      R"({"at":"link","kind":"down","a":0,"b":3})";
+      R"({"at":"link","kind":"down","a":0,"b":3})"
+      "\n"
+      R"({"at":"link","kind":"down","a":5,"b":5,"b_node":1})"
+      "\n"
+      R"({"at":"link","kind":"down","a":5,"b":5,"a_node":2,"b_node":3})";
   const std::vector<FaultSpec> plan = parse(text);
-  ASSERT_EQ(plan.size(), 4u);
+  ASSERT_EQ(plan.size(), 6u);
   EXPECT_EQ(plan[0].engine, 2);
   EXPECT_EQ(plan[0].n, 17u);
   EXPECT_EQ(plan[1].queue, 15);
   EXPECT_EQ(plan[1].chip, FaultSpec::kAny);
   EXPECT_EQ(plan[2].address, 0x1000000u);
   EXPECT_EQ(plan[3].peer, 3);
+  EXPECT_EQ(plan[4].node, FaultSpec::kAny);
+  EXPECT_EQ(plan[4].peer_node, 1);
+  EXPECT_EQ(plan[5].node, 2);
   for (const FaultSpec& spec : plan) {
     const std::vector<FaultSpec> again = parse(spec.text());
     ASSERT_EQ(again.size(), 1u);
@@ -80,6 +87,8 @@ TEST(FaultPlan, WhatIsWrongIsNamedWithItsLineAndField) {
               HasSubstr("field \"address\" is \"0xQ\""));
   EXPECT_THAT(refusal(R"({"at":"link","kind":"down","a":1})"), HasSubstr("needs its two ends"));
   EXPECT_THAT(refusal(R"({"at":"link","kind":"down","a":1,"b":1})"), HasSubstr("two ends"));
+  EXPECT_THAT(refusal(R"({"at":"link","kind":"down","a":1,"b":1,"a_node":2,"b_node":2})"),
+              HasSubstr("two ends"));
   EXPECT_THAT(refusal(R"({"at":"chip","kind":"off","n":[[[[1]]]]})"), HasSubstr("it is no JSON"));
   EXPECT_THAT(refusal(std::string(size_t{2} << 20, ' ')), HasSubstr("at most 1048576 are read"));
 }

@@ -141,7 +141,7 @@ TEST_F(FaultBoardTest, WhatTheHostDoesNotHaveIsRefusedAsAWhole) {
   EXPECT_THAT(instance_->faults().waiting(1), IsEmpty());
   EXPECT_EQ(instance_->faults().inject(R"({"at":"sram","kind":"correctable","core":2})"), -EINVAL);
   EXPECT_EQ(instance_->faults().inject("# nothing\n"), -EINVAL);
-  EXPECT_EQ(instance_->faults().set_link(0, 5, false), -EINVAL);
+  EXPECT_EQ(instance_->faults().set_link({{0}, {5}}, false), -EINVAL);
   EXPECT_THAT(last_error(), HasSubstr("devices 0 and 5 have no link; device 0 is linked with 12"));
   EXPECT_EQ(instance_->faults().set_power(9, false), -EAGAIN);
   EXPECT_EQ(instance_->faults().reset(0, 4), -EINVAL);
@@ -149,11 +149,19 @@ TEST_F(FaultBoardTest, WhatTheHostDoesNotHaveIsRefusedAsAWhole) {
 
 TEST_F(FaultBoardTest, LinksGoDownAndComeBack) {
   begin("trn1.32xlarge");
-  ASSERT_EQ(instance_->faults().set_link(4, 0, false), 0) << last_error();
+  ASSERT_EQ(instance_->faults().set_link({{4}, {0}}, false), 0) << last_error();
   inject(R"({"at":"link","kind":"down","a":0,"b":1})");
-  EXPECT_THAT(instance_->faults().links_down(), ElementsAre(std::pair(0u, 1u), std::pair(0u, 4u)));
-  ASSERT_EQ(instance_->faults().set_link(0, 4, true), 0);
-  EXPECT_THAT(instance_->faults().links_down(), ElementsAre(std::pair(0u, 1u)));
+  EXPECT_THAT(instance_->faults().links_down(), ElementsAre(Link{{0}, {1}}, Link{{0}, {4}}));
+  ASSERT_EQ(instance_->faults().set_link({{0}, {4}}, true), 0);
+  EXPECT_THAT(instance_->faults().links_down(), ElementsAre(Link{{0}, {1}}));
+}
+
+TEST_F(FaultBoardTest, ALinkToANodeIsRefusedOnAHostOfItsOwn) {
+  begin("trn1.32xlarge");
+  EXPECT_EQ(instance_->faults().set_link({{0}, {0, 1}}, false), -ENODEV);
+  EXPECT_THAT(last_error(), HasSubstr("there is no node 1: this daemon serves one host"));
+  EXPECT_EQ(instance_->faults().set_link({{0, 0}, {1, 0}}, false), 0) << last_error();
+  EXPECT_THAT(instance_->faults().links_down(), ElementsAre(Link{{0}, {1}}));
 }
 
 TEST_F(FaultBoardTest, ThePlanThatTheEnvironmentNamesIsReadWhenTheInstanceIsMade) {
