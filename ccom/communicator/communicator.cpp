@@ -119,7 +119,8 @@ Result<void> Communicator::set_up(base::Deadline deadline) {
     dump_->forget();  // no operation has run
     return executor.error();
   }
-  planner_->price(network_costs(costs, (*executor)->network()));
+  network_ = (*executor)->network();
+  planner_->price(network_costs(costs, network_));
   streams_->use(std::move(*executor));
   return bootstrap_->barrier(deadline);
 }
@@ -437,7 +438,8 @@ Result<std::string> Communicator::explain(const ccom_collective_t& call) {
                 "all_to_all_v is planned from what all ranks send; explain all_to_all instead");
   }
   request.in_place = in_place(buffer_extents(request, rank(), size()), call.input, call.output);
-  return planner_->explain(request);
+  const std::string text = planner_->explain(request);
+  return network_.empty() ? text : text + format("between hosts: {}\n", network_);
 }
 
 }  // namespace neuron::ccom

@@ -110,6 +110,7 @@ class Communicator {
   std::optional<SharedMemory> memory_;
   std::optional<FlightRecorder> recorder_;
   std::optional<Planner> planner_;
+  std::string network_;                   // the provider between hosts, "" on one host
   std::unique_ptr<Bootstrap> bootstrap_;  // its thread notes failures
   std::optional<FlightDump> dump_;
   std::optional<Streams> streams_;

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <deque>
+#include <new>
 #include <unordered_map>
 #include <utility>
 
@@ -16,6 +18,8 @@
 #include "ccom/transport/port_pass.h"
 #include "ccom/transport/stream_link.h"
 #include "ccom/transport/stream_matching.h"
+#include "driver/base/backoff.h"
+#include "driver/base/deadline.h"
 
 namespace neuron::ccom {
 namespace {
@@ -23,6 +27,7 @@ namespace {
 constexpr uint64_t kAtOnce = 64 << 10;      // longer messages are offered
 constexpr uint64_t kCopiedAhead = 4 << 20;  // copies that wait for a socket, before -EAGAIN
 constexpr size_t kStrangers = 64;           // connections that have not said hello
+constexpr std::chrono::milliseconds kPatience{1000};  // with them, while others wait
 constexpr int kEventsAtOnce = 16;
 constexpr std::chrono::milliseconds kLettingGo{100};
 
@@ -170,8 +175,21 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
 
   void close() override {
     if (!listener_) return;
-    const base::Deadline deadline = base::Deadline::after(kLettingGo);
-    for (const auto& link : links_) link->finish(deadline);
+    try {
+      // Who has connected and was not seen yet learns that this rank has left, too.
+      welcome();
+      const base::Deadline deadline = base::Deadline::after(kLettingGo);
+      // All in turns: one peer that takes nothing must not hold up what others still need.
+      for (bool all = false; !all && !deadline.expired();) {
+        all = true;
+        for (const auto& link : links_) all = link->finish() && all;
+        if (!all) base::yield_processor();
+      }
+    } catch (const std::bad_alloc&) {
+      // What has not left by now is lost.
+    }
+    for (const auto& link : links_) ::shutdown(link->socket(), SHUT_WR);
+    strangers_.clear();
     links_.clear();
     listener_.reset();
     events_.reset();
@@ -218,6 +236,11 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
     bool begun = false;
   };
 
+  struct Stranger {
+    StreamLink* link = nullptr;
+    base::Deadline patience;
+  };
+
   void watch(int operation, int file, uint32_t what, StreamLink* link) {
     epoll_event event{};
     event.events = what;
@@ -247,6 +270,9 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
         ::socket(at.get()->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
     error = -errno;
     if (!socket) return nullptr;
+    // Else each connection of the host has a port for itself, of which there are 28,000.
+    const int later = 1;
+    ::setsockopt(socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &later, sizeof later);
     // Leaves from the address that this rank gave to the others.
     SystemAddress from = own_.at;
     if (from.get()->sa_family == AF_INET) {
@@ -286,41 +312,63 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
       if (link == nullptr) {
         welcome();
       } else if (!link->broken) {
-        int error = 0;
-        if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !link->connecting()) {
-          error = link->read();
-        }
-        if (error == 0 && link->wants_to_write()) error = link->write();
-        if (error != 0) {
-          broke(*link, error);
-        } else {
-          await_room(*link);
-        }
+        advance(*link, (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0);
       }
     }
-    std::erase_if(links_, [](const auto& link) { return link->broken; });
+    if (std::exchange(dropping_, false)) {
+      std::erase_if(links_, [](const auto& link) { return link->broken; });
+    }
   }
 
+  void advance(StreamLink& link, bool readable) {
+    const bool connecting = link.connecting();
+    int error = readable && !connecting ? link.read() : 0;
+    if (error == 0 && link.wants_to_write()) {
+      error = link.write();
+      // What a peer has sent before it left is still there.
+      if (!connecting && (error == EPIPE || error == ECONNRESET)) {
+        link.unwritable = error;
+        link.fail(error);
+        error = 0;
+      }
+    }
+    if (error == ESHUTDOWN && link.unwritable == ECONNRESET) error = ECONNRESET;
+    if (error != 0) {
+      broke(link, error);
+    } else {
+      await_room(link);
+    }
+  }
+
+  // Strangers may not use up the descriptors: while there are many, others wait in the kernel, and
+  // those that stay silent have to go. A rank is soon no stranger, as its hello comes with its
+  // connection.
   void welcome() {
     for (;;) {  // bounded: by those who have connected
+      if (strangers_.size() >= kStrangers) {
+        if (!strangers_.front().patience.expired()) return;
+        broke(*strangers_.front().link, ECONNABORTED);
+      }
       base::FileDescriptor socket(
           ::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!socket) return;
-      adopt(std::move(socket), false);
-      // Strangers may not use up the descriptors: the one that is silent for longest has to go.
-      const auto silent = [](const auto& link) {
-        return link->peer == StreamLink::kNobody && !link->broken;
-      };
-      if (std::count_if(links_.begin(), links_.end(), silent) > ptrdiff_t{kStrangers}) {
-        broke(**std::find_if(links_.begin(), links_.end(), silent), ECONNABORTED);
-      }
+      StreamLink& link = adopt(std::move(socket), false);
+      strangers_.push_back({&link, base::Deadline::after(kPatience)});
+      advance(link, true);
     }
+  }
+  void know(const StreamLink& link) {
+    std::erase_if(strangers_, [&](const Stranger& stranger) { return stranger.link == &link; });
   }
 
   // Everything that waits for this connection ends.
   void broke(StreamLink& link, int error) {
     link.broken = true;
+    dropping_ = true;
+    know(link);
     ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, link.socket(), nullptr);
+    // A child of this process may have the socket, too.
+    ::shutdown(link.socket(), SHUT_RDWR);
     link.fail(error);
     if (link.taker != nullptr) failed(*std::exchange(link.taker, nullptr), error);
     matching_.abandon(link, [&](const StreamPlace& place) { failed(*place.operation, error); });
@@ -378,6 +426,8 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
         return true;
       }
       case StreamKind::kOffer:
+        // In order, so that no number is there twice.
+        return header.id > std::exchange(link.last_offer, header.id);
       case StreamKind::kGo:
         return true;
       case StreamKind::kRest: {
@@ -447,6 +497,7 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
 
   bool greeted(StreamLink& link, Rank rank) {
     if (link.token != own_.token || peers_[rank].theirs != nullptr) return false;
+    know(link);
     link.peer = rank;
     peers_[rank].theirs = &link;
     return true;
@@ -458,6 +509,8 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
   Rank rank_ = 0;
   std::vector<Peer> peers_;
   std::vector<std::unique_ptr<StreamLink>> links_;
+  std::deque<Stranger> strangers_;  // in the order in which they have come
+  bool dropping_ = false;           // some of the links are broken
   StreamMatching matching_;
   uint64_t offers_ = 0;
   std::unordered_map<uint64_t, Offered> offered_;

@@ -9,6 +9,7 @@
 // it, and what is kept is bounded by the window of NetworkPort. A send ends when the kernel has
 // taken it. Callers: NetworkPort through FabricEndpoint, as provider "stream". Threads: one at a
 // time. Owns: sockets. Fails: operations of a peer whose connection broke, with its errno value.
+// close() waits up to 0.1 s for what was sent and the peers' hosts do not have yet.
 #ifndef CCOM_TRANSPORT_STREAM_ENDPOINT_H
 #define CCOM_TRANSPORT_STREAM_ENDPOINT_H
 

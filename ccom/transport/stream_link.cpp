@@ -2,6 +2,7 @@
 #include "ccom/transport/stream_link.h"
 
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -12,8 +13,6 @@
 #include <cstring>
 #include <new>
 #include <utility>
-
-#include "driver/base/backoff.h"
 
 namespace neuron::ccom {
 namespace {
@@ -119,8 +118,9 @@ int StreamLink::parse() {
       std::memcpy(&header_, buffer_.data() + begin_, sizeof header_);
       begin_ += sizeof header_;
       place_ = {};
-      if (!owner_.begins(*this, header_, place_)) return EPROTO;
+      // Now, so that the payload is dropped if there is no memory for a place.
       left_ = header_.payload();
+      if (!owner_.begins(*this, header_, place_)) return EPROTO;
     }
     const uint64_t taken = std::min<uint64_t>(left_, end_ - begin_);
     const size_t kept = std::min<size_t>(taken, place_.size());
@@ -176,18 +176,26 @@ void StreamLink::fail(int error) {
   }
 }
 
-void StreamLink::finish(base::Deadline deadline) {
-  if (connecting_ || broken) return;
-  // Unread bytes at a close would make the kernel forget what it has not sent yet.
-  std::array<std::byte, 4096> scrap;
-  int waiting = 0;
-  while (!queue_.empty() || (::ioctl(socket_.get(), SIOCOUTQ, &waiting) == 0 && waiting > 0)) {
-    if (write() != 0 || deadline.expired()) break;
+bool StreamLink::finish() {
+  if (finished || broken) return true;
+  if (connecting_) {
+    pollfd room{socket_.get(), POLLOUT, 0};
+    if (::poll(&room, 1, 0) == 0) return false;
+  }
+  if (write() == 0) {
+    // Unread bytes at a close would make the kernel forget what it has not sent yet.
+    std::array<std::byte, 4096> scrap;
     const ssize_t count = ::recv(socket_.get(), scrap.data(), scrap.size(), MSG_DONTWAIT);
-    if (count == 0 || (count < 0 && !later(errno))) break;
-    if (count < 0) base::yield_processor();
+    const bool there = count > 0 || (count < 0 && later(errno));
+    int waiting = 0;
+    if (there &&
+        (!queue_.empty() || (::ioctl(socket_.get(), SIOCOUTQ, &waiting) == 0 && waiting > 0))) {
+      return false;
+    }
   }
   ::shutdown(socket_.get(), SHUT_WR);
+  finished = true;
+  return true;
 }
 
 }  // namespace neuron::ccom

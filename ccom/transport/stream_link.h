@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "ccom/transport/fabric_endpoint.h"
-#include "driver/base/deadline.h"
 #include "driver/base/file_descriptor.h"
 
 namespace neuron::ccom {
@@ -75,8 +74,9 @@ class StreamLink {
   void drop_payload() { place_ = {}; }
   // Ends every operation that waits with `error`.
   void fail(int error);
-  // Sends what the kernel still holds, for at most until `deadline`, and says that no more comes.
-  void finish(base::Deadline deadline);
+  // Of one that will be closed: sends what waits, and says that no more comes once the peer's host
+  // has it all. True if there is nothing more to do.
+  bool finish();
 
   bool connecting() const { return connecting_; }
   bool wants_to_write() const { return connecting_ || !queue_.empty(); }
@@ -85,6 +85,9 @@ class StreamLink {
   Rank peer = kNobody;                // once it has said hello, or since this side has connected
   bool writing = false;               // the endpoint waits for room
   bool broken = false;                // failed; the endpoint will drop it
+  bool finished = false;              // by finish()
+  int unwritable = 0;                 // why nothing more can be sent, while there is more to read
+  uint64_t last_offer = 0;            // of the peer
   std::array<std::byte, 16> token{};  // that a hello shows
   // The receive of the whole message that is on its way, and the bytes of its place.
   FabricOperation* taker = nullptr;

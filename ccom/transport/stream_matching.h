@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ccom/transport/stream_link.h"
@@ -59,10 +60,12 @@ class StreamMatching {
   }
 
   StreamEarly& keep(StreamLink& link, const StreamHeader& header) {
+    // Memory may end here, and must leave no message without its bytes.
+    std::vector<std::byte> bytes(header.kind == StreamKind::kWhole ? header.bytes : 0);
     StreamEarly& early = early_.emplace_back();
     early.link = &link;
     early.header = header;
-    if (header.kind == StreamKind::kWhole) early.bytes.resize(header.bytes);
+    early.bytes = std::move(bytes);
     return early;
   }
   void forget(const StreamEarly& early) {

@@ -272,8 +272,9 @@ ccom_status_t ccom_signal(ccom_comm_t *comm, uint32_t window, uint32_t target, u
 ccom_status_t ccom_wait_signal(ccom_comm_t *comm, uint32_t window, uint32_t source, uint32_t signal,
                                uint64_t count, uint32_t timeout_ms);
 
-// Explains the choice of the algorithm: candidates with their predicted times. Writes at most
-// `size` bytes with the final zero and returns the length of the whole text.
+// Explains the choice of the algorithm: candidates with their predicted times, and the provider
+// between hosts. Writes at most `size` bytes with the final zero and returns the length of the
+// whole text.
 size_t ccom_explain(ccom_comm_t *comm, const ccom_collective_t *collective, char *text,
                     size_t size);
 // Writes the flight recorder of this rank (the last 1,000 operations) to a file, as JSON; to

@@ -502,6 +502,17 @@ TEST(Ccom, ExplainsItsChoice) {
   std::string all(length + 1, 0);
   ccom_explain(ranks[0], &call, all.data(), all.size());
   EXPECT_NE(all.find("ring"), std::string::npos);
+  EXPECT_EQ(all.find("between hosts"), std::string::npos);
+}
+
+TEST(Ccom, NamesTheProviderBetweenHostsWithTheChoice) {
+  ccom_options_t options = quick_options();
+  options.flags |= CCOM_FLAG_NO_SHARED_MEMORY;
+  Ranks ranks(2, options);
+  const auto call = call_of(CCOM_ALL_REDUCE, CCOM_FP32, 1, nullptr, nullptr);
+  std::string text(4096, 0);
+  text.resize(ccom_explain(ranks[0], &call, text.data(), text.size()));
+  EXPECT_NE(text.find("between hosts: stream on 127.0.0.1"), std::string::npos) << text;
 }
 
 TEST(Ccom, SurvivesFreeWhileAnOperationIsUnderWay) {
