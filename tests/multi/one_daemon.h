@@ -37,7 +37,7 @@ inline constexpr const char* kSmallUltraServer = R"({
 
 // The ranks' programs are those of one physical core.
 inline const test::Environment kPhysicalCores = {{"NEURON_LOGICAL_NC_CONFIG", "1"},
-                                          {"NEURON_RT_ALLOW_LEGACY_NEFF", "1"}};
+                                                 {"NEURON_RT_ALLOW_LEGACY_NEFF", "1"}};
 inline constexpr unsigned kEach = 4, kApart = 4;  // ranks of a node: two on each of two chips
 
 class OneDaemon : public ::testing::Test {

@@ -137,8 +137,8 @@ TEST_F(OneDaemon, RefusesALinkThatThereIsNotWithThoseThatThereAre) {
 }
 
 TEST_F(OneDaemon, HasFromTheStartTheLinkDownThatAPlanNames) {
-  const std::string plan = folder_.write(
-      "plan", R"({"at":"link","kind":"down","a":1,"a_node":0,"b":1,"b_node":1})");
+  const std::string plan =
+      folder_.write("plan", R"({"at":"link","kind":"down","a":1,"a_node":0,"b":1,"b_node":1})");
   const auto daemon = serve(profile_, {"env", "NEURON_EMULATOR_FAULTS=" + plan});
   EXPECT_THAT(control(1, "status").output, HasSubstr("link 1 of node 0 - 1 of node 1: down"));
 }

@@ -32,7 +32,7 @@ class Session;
 struct InstanceWires {
   std::shared_ptr<chip::Fabric> fabric;  // outlives the chips
   std::shared_ptr<MemoryBudget> budget;
-  unsigned node = 0;  // among the instances of the fabric
+  unsigned node = 0;    // among the instances of the fabric
   bool turned = false;  // its logical cores are those of chips whose dies are turned round
 };
 

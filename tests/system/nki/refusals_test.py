@@ -36,7 +36,7 @@ class Refusals(DeviceTest):
 
     def test_a_name_that_is_not_there_is_told_with_the_one_that_was_meant(self):
         for module, name, said in (
-                (nl, "laod", "module 'nki.language' has no attribute 'laod'; did you mean 'load'?"),
+                (nl, "softmaxx", "module 'nki.language' has no attribute 'softmaxx'; did you mean 'softmax'?"),
                 (nl, "dma_copy", "it is nki.isa.dma_copy"), (nisa, "ndarray", "it is nki.language.ndarray"),
                 (nisa, "nc_matmull", "did you mean 'nc_matmul'?"), (nl, "arange", "tools/python/old in PYTHONPATH")):
             with self.subTest(name):
