@@ -11,6 +11,7 @@
 #include <cstring>
 #include <deque>
 #include <new>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -163,6 +164,7 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
   int poll(std::span<FabricCompletion> completions) override {
     if (!listener_) return -ENOTCONN;
     if (done_.empty()) progress();
+    if (lost_ != 0 && done_.empty()) return -lost_;
     const size_t count = std::min(done_.size() - told_, completions.size());
     std::copy_n(done_.begin() + static_cast<ptrdiff_t>(told_), count, completions.begin());
     told_ += count;
@@ -351,10 +353,23 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
       }
       base::FileDescriptor socket(
           ::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (!socket) return;
+      if (!socket) return leave_waiting(errno);
+      crowded_.reset();
       StreamLink& link = adopt(std::move(socket), false);
       strangers_.push_back({&link, base::Deadline::after(kPatience)});
       advance(link, true);
+    }
+  }
+  // Somebody of this process may close others soon. If nobody does, a rank that waits behind the
+  // listening socket would wait until its operation's deadline, and nobody would know why.
+  void leave_waiting(int error) {
+    if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM) return;
+    if (!crowded_) {
+      crowded_ = base::Deadline::after(kPatience);
+    } else if (crowded_->expired()) {
+      lost_ = error;
+      failure_ = system_error(error, format("no other rank can be accepted at {} for {} ms already",
+                                            text_, kPatience.count()));
     }
   }
   void know(const StreamLink& link) {
@@ -516,7 +531,9 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
   std::unordered_map<uint64_t, Offered> offered_;
   std::unordered_map<ArrivingKey, Arriving, Hash> arriving_;
   std::vector<FabricCompletion> done_;
-  size_t told_ = 0;  // of them
+  size_t told_ = 0;                        // of them
+  std::optional<base::Deadline> crowded_;  // since there is no descriptor for who connects
+  int lost_ = 0;                           // why no rank can be accepted any more
   Error failure_;
 };
 

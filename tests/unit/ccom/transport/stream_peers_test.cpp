@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stream endpoints among peers that crowd, leave, break the rules, or are not of the job.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -136,6 +138,46 @@ TEST_F(StreamPeersTest, WelcomesManyRanksThatConnectBeforeItLooks) {
   const base::Deadline end = base::Deadline::after(milliseconds(10000));
   while (seen.size() < kRanks - 1 && !end.expired()) look(0);
   EXPECT_EQ(seen.size(), kRanks - 1);
+}
+
+TEST_F(StreamPeersTest, SaysThatNoDescriptorIsLeftForWhoConnects) {
+  const base::FileDescriptor waiting = connect(0);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::array<FabricCompletion, 8> completions;
+  int count = 0;
+  const base::Deadline end = base::Deadline::after(milliseconds(10000));
+  while (count == 0 && !end.expired()) count = ends[0]->poll(completions);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(count, -EMFILE);
+  EXPECT_EQ(ends[0]->failure().status, CCOM_RESOURCE);
+  EXPECT_THAT(ends[0]->failure().sentence,
+              testing::AllOf(testing::HasSubstr("no other rank can be accepted at 127.0.0.1:"),
+                             testing::HasSubstr("Too many open files")));
+}
+
+TEST_F(StreamPeersTest, WaitsAMomentForADescriptorForWhoConnects) {
+  const base::FileDescriptor waiting = connect(0);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::array<FabricCompletion, 8> completions;
+  EXPECT_EQ(ends[0]->poll(completions), 0);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  Bytes place(8);
+  FabricOperation arrives, leaves;
+  receive(0, place, 5, arrives);
+  Bytes bytes(8, std::byte{7});
+  ASSERT_EQ(ends[1]->send(0, bytes.data(), bytes.size(), nullptr, 5, 0, leaves), 0);
+  const base::Deadline end = base::Deadline::after(milliseconds(10000));
+  while (seen.find(&arrives) == seen.end() && !end.expired()) {
+    look(0);
+    look(1);
+  }
+  EXPECT_EQ(place, bytes);
 }
 
 TEST_F(StreamPeersTest, BringsWhatARankSaidRightBeforeItLeft) {

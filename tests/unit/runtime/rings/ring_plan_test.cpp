@@ -237,6 +237,7 @@ TEST(RingPlan, InstancesAndFunctionsHaveHardwareQueuesOfTheirOwn) {
   neff::Subgraph g = graph(rows, rows, 2);
   neff::EngineProgram& sp = g.engines[NEURON_ENGINE_SP];
   sp.entries = {{"main", 0, 1, NEURON_ENTRY_MAIN}, {"late", 1, 1, NEURON_ENTRY_FUNCTION}};
+  g.queues[0].name = "rows";
   g.queues[0].instances = {"other"};
   sp.dma.push_back(sp.dma[0]);
   sp.dma[1].instance = "other";
@@ -256,7 +257,9 @@ TEST(RingPlan, InstancesAndFunctionsHaveHardwareQueuesOfTheirOwn) {
   EXPECT_EQ(plan->number(NEURON_ENGINE_SP, sp.dma[2]), 3);
   EXPECT_TRUE(plan->queues()[1].dynamic);
   EXPECT_EQ(plan->queues()[1].rings[15].s2m_length, 2048u);
-  EXPECT_NE(plan->queues()[3].name.find("function late of SP"), std::string::npos);
+  EXPECT_EQ(plan->queues()[0].name, "rows");
+  EXPECT_EQ(plan->queues()[2].name, "rows, instance other");
+  EXPECT_EQ(plan->queues()[3].name, "rows, function late of SP");
 }
 
 TEST(RingPlan, AFunctionsRingEndsWhereACallEnds) {
