@@ -19,6 +19,7 @@
 #include "driver/base/backoff.h"
 #include "driver/base/deadline.h"
 #include "driver/base/file_descriptor.h"
+#include "tests/unit/ccom/transport/stream_ends.h"
 
 namespace neuron::ccom {
 namespace {
@@ -34,22 +35,8 @@ Bytes numbered(uint64_t bytes, uint32_t seed = 1) {
   return data;
 }
 
-class StreamEndpointTest : public testing::Test {
+class StreamEndpointTest : public StreamEnds {
  protected:
-  void SetUp() override { open(2); }
-
-  void open(size_t count) {
-    ends.clear();
-    std::vector<Bytes> addresses;
-    for (size_t i = 0; i < count; ++i) {
-      auto opened = open_stream("127.0.0.1");
-      ASSERT_TRUE(opened) << opened.error().sentence;
-      addresses.push_back((*opened)->address());
-      ends.push_back(std::move(*opened));
-    }
-    for (auto& end : ends) ASSERT_TRUE(end->introduce(addresses));
-  }
-
   // Polls all endpoints until the operation has completed, and returns its completion.
   FabricCompletion completed(const FabricOperation& operation) {
     const base::Deadline end = base::Deadline::after(milliseconds(10000));
@@ -84,8 +71,6 @@ class StreamEndpointTest : public testing::Test {
     return ends[from]->send(to, data.data(), data.size(), nullptr, tag, word, operation);
   }
 
-  std::vector<std::unique_ptr<FabricEndpoint>> ends;
-  std::map<const FabricOperation*, FabricCompletion> seen;
   const Bytes ten = numbered(10);  // a source must live as long as its send
   FabricOperation sent, received, other_sent, other_received;
 };

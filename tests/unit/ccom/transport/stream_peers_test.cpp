@@ -23,6 +23,7 @@
 #include "driver/base/backoff.h"
 #include "driver/base/deadline.h"
 #include "driver/base/file_descriptor.h"
+#include "tests/unit/ccom/transport/stream_ends.h"
 
 namespace neuron::ccom {
 namespace {
@@ -32,22 +33,8 @@ using std::chrono::milliseconds;
 
 constexpr uint64_t kShort = 50000;
 
-class StreamPeersTest : public testing::Test {
+class StreamPeersTest : public StreamEnds {
  protected:
-  void SetUp() override { open(2); }
-
-  void open(size_t count) {
-    ends.clear();
-    std::vector<Bytes> addresses;
-    for (size_t i = 0; i < count; ++i) {
-      auto opened = open_stream("127.0.0.1");
-      ASSERT_TRUE(opened) << opened.error().sentence;
-      addresses.push_back((*opened)->address());
-      ends.push_back(std::move(*opened));
-    }
-    for (auto& end : ends) ASSERT_TRUE(end->introduce(addresses));
-  }
-
   void look(size_t at) {
     std::array<FabricCompletion, 8> completions;
     const int count = ends[at]->poll(completions);
@@ -119,8 +106,6 @@ class StreamPeersTest : public testing::Test {
     return count == 0 || (count < 0 && errno == ECONNRESET);
   }
 
-  std::vector<std::unique_ptr<FabricEndpoint>> ends;
-  std::map<const FabricOperation*, FabricCompletion> seen;
   const Bytes ten = Bytes(10, std::byte{3}), much = Bytes(kShort, std::byte{5});
   FabricOperation first, second;
 };
@@ -140,17 +125,29 @@ TEST_F(StreamPeersTest, WelcomesManyRanksThatConnectBeforeItLooks) {
   EXPECT_EQ(seen.size(), kRanks - 1);
 }
 
+// This process can open nothing meanwhile.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const rlimit none{0, before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  }
+  ~NoDescriptors() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+
+ private:
+  rlimit before_{};
+};
+
 TEST_F(StreamPeersTest, SaysThatNoDescriptorIsLeftForWhoConnects) {
   const base::FileDescriptor waiting = connect(0);
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const rlimit none{0, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   std::array<FabricCompletion, 8> completions;
   int count = 0;
-  const base::Deadline end = base::Deadline::after(milliseconds(10000));
-  while (count == 0 && !end.expired()) count = ends[0]->poll(completions);
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  {
+    const NoDescriptors none;
+    const base::Deadline end = base::Deadline::after(milliseconds(10000));
+    while (count == 0 && !end.expired()) count = ends[0]->poll(completions);
+  }
   EXPECT_EQ(count, -EMFILE);
   EXPECT_EQ(ends[0]->failure().status, CCOM_RESOURCE);
   EXPECT_THAT(ends[0]->failure().sentence,
@@ -160,13 +157,11 @@ TEST_F(StreamPeersTest, SaysThatNoDescriptorIsLeftForWhoConnects) {
 
 TEST_F(StreamPeersTest, WaitsAMomentForADescriptorForWhoConnects) {
   const base::FileDescriptor waiting = connect(0);
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const rlimit none{0, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   std::array<FabricCompletion, 8> completions;
-  EXPECT_EQ(ends[0]->poll(completions), 0);
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  {
+    const NoDescriptors none;
+    EXPECT_EQ(ends[0]->poll(completions), 0);
+  }
   Bytes place(8);
   FabricOperation arrives, leaves;
   receive(0, place, 5, arrives);
