@@ -49,8 +49,8 @@ void Device::read_core_map() {
   }
   // A full map ends with the cores of 16 devices; those behind it are mapped as these are.
   constexpr uint32_t kMost = NEURON_NC_MAP_MAX_ENTRIES;
-  const uint32_t first = static_cast<uint32_t>(index_) * chip_.cores %
-                         (map->num_entries == kMost ? kMost : UINT32_MAX);
+  uint32_t first = static_cast<uint32_t>(index_) * chip_.cores;
+  if (map->num_entries == kMost) first %= kMost;
   for (uint32_t core = 0; core < chip_.cores; ++core) {
     if (first + core >= map->num_entries) return;
     const uint32_t physical = map->mappings[first + core].device_nc_idx;
@@ -107,7 +107,13 @@ Result<uint32_t> Device::read_register(uint64_t bar0_offset) const {
 }
 
 Result<void> Device::write_register(uint64_t bar0_offset, uint32_t value) const {
-  return write_registers({{bar0_offset, value}});
+  // Launches ring doorbells with it: no memory is allocated here.
+  uint64_t address = ndl_->csr_base[0] + bar0_offset;
+  if (const int result = ndl_bar_write(ndl_, 0, &address, 1, &value); result != 0) {
+    return driver_error(NRT_HW_ERROR, result, "writing {:#x} to register {:#x} of device {}", value,
+                        bar0_offset, index_);
+  }
+  return {};
 }
 
 Result<void> Device::write_registers(std::initializer_list<RegisterWrite> writes) const {
@@ -120,9 +126,9 @@ Result<void> Device::write_registers(std::initializer_list<RegisterWrite> writes
   const auto count = static_cast<uint32_t>(writes.size());
   if (const int result = ndl_bar_write(ndl_, 0, addresses.data(), count, values.data());
       result != 0) {
-    const RegisterWrite& last = *(writes.end() - 1);
-    return driver_error(NRT_HW_ERROR, result, "writing {:#x} to register {:#x} of device {}",
-                        last.value, last.bar0_offset, index_);
+    return driver_error(NRT_HW_ERROR, result,
+                        "writing {} registers, the first of which is {:#x}, of device {}", count,
+                        writes.begin()->bar0_offset, index_);
   }
   return {};
 }

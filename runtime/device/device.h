@@ -67,7 +67,7 @@ class Device {
     uint64_t bar0_offset;
     uint32_t value;
   };
-  // In this order, with one call of the driver.
+  // At least one, in this order, with one call of the driver. Fails: NRT_HW_ERROR, of all.
   Result<void> write_registers(std::initializer_list<RegisterWrite> writes) const;
 
  private:

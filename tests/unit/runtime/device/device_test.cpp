@@ -69,6 +69,14 @@ TEST(Device, BehindTheMapsLastHasThePhysicalNumbersOfTheDeviceSixteenBeforeIt) {
   ndl::release_port();
 }
 
+TEST(Device, WritesSeveralRegistersInTheirOrder) {
+  FakeMachine machine;
+  machine.state.written.clear();
+  ASSERT_TRUE(machine.device->write_registers({{0x20, 1}, {0x10, 2}, {0x20, 3}}));
+  EXPECT_EQ(machine.state.written,
+            (std::vector<std::pair<uint64_t, uint32_t>>{{0x20, 1}, {0x10, 2}, {0x20, 3}}));
+}
+
 TEST(Device, AddressesARegisterByItsOffsetBehindTheBar) {
   FakeMachine machine;
   machine.state.registers[0x1234] = 42;
