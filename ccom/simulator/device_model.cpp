@@ -2,6 +2,7 @@
 #include "ccom/simulator/device_model.h"
 
 #include <algorithm>
+#include <deque>
 #include <queue>
 
 #include "ccom/device/compiler.h"
@@ -10,6 +11,7 @@
 #include "driver/isa/cost.h"
 #include "driver/isa/dma_cost.h"
 #include "driver/isa/instruction.h"
+#include "driver/isa/timetable.h"
 #include "hw/address_map.h"
 #include "hw/isa.h"
 #include "hw/udma.h"
@@ -28,7 +30,7 @@ constexpr uint64_t kOne = kWindows - 8192;
 constexpr uint64_t kLocalMask = NEURON_V2_PEER_LOCAL;
 static_assert((NEURON_V3_PEER_LOCAL & kLocalMask) == kLocalMask);
 
-enum class Kind : uint8_t { kIssue, kDmaReady, kDmaEnd, kAdd };
+enum class Kind : uint8_t { kIssue, kDmaEnd, kAdd };
 
 struct Event {
   uint64_t time = 0;
@@ -53,11 +55,10 @@ struct Packet {
 
 struct DmaEngine {
   std::vector<Packet> packets;
-  size_t next = 0;         // not executed yet
-  size_t rung = 0;         // packets before this one may be executed
-  size_t last_of_run = 0;  // while busy
-  bool active = false;
-  bool busy = false;
+  size_t planned = 0;       // packets before this one are in runs that are planned or done
+  size_t rung = 0;          // packets before this one may be executed
+  uint64_t end = 0;         // of the last run; 0: none yet
+  std::deque<size_t> runs;  // planned ones: the number behind their last packet
 };
 
 struct Core {
@@ -66,7 +67,7 @@ struct Core {
   uint32_t semaphores[NEURON_SEMAPHORES] = {};
   bool waiting = false;
   DmaEngine engines[kDmaEngines];
-  std::vector<uint64_t> links;  // by resource: when this core's transfers have passed it
+  std::vector<isa::Timetable> links;  // by resource: when this core's transfers take it
   uint32_t done = 0;
   uint64_t finished = 0;
 };
@@ -95,9 +96,6 @@ class DeviceSimulator {
       switch (event.kind) {
         case Kind::kIssue:
           issue(event.rank);
-          break;
-        case Kind::kDmaReady:
-          serve(event.rank, event.index);
           break;
         case Kind::kDmaEnd:
           end_run(event.rank, event.index);
@@ -179,7 +177,7 @@ class DeviceSimulator {
 
   void take(Rank rank, const DeviceProgram& program) {
     Core& core = cores_[rank];
-    core.links.assign(routes_.resources(), 0);
+    core.links.assign(routes_.resources(), {});
     for (size_t at = 0; at < program.code.size(); at += NEURON_INSTRUCTION_BYTES) {
       core.code.push_back(
           isa::decode(std::span(program.code).subspan(at).first<NEURON_INSTRUCTION_BYTES>()));
@@ -329,69 +327,66 @@ class DeviceSimulator {
       if ((trigger.mask >> e & 1) == 0 || trigger.s2m_count[e] == 0) continue;
       DmaEngine& engine = core.engines[e];
       engine.rung += trigger.s2m_count[e];
-      if (engine.active) continue;
-      engine.active = true;
-      push({now_ + isa::kDmaStart, 0, Kind::kDmaReady, e, 0, rank});
+      plan(rank, e);
     }
   }
 
-  // Takes the next run of packets into service.
-  void serve(Rank rank, uint8_t e) {
+  // Runs are planned when they are rung for, as in the emulated chip (collective_plan.h there).
+  void plan(Rank rank, uint8_t e) {
     Core& core = cores_[rank];
     DmaEngine& engine = core.engines[e];
-    if (engine.busy) return;
-    if (engine.next == engine.rung) {
-      engine.active = false;
-      return;
-    }
-    uint64_t bytes = 0, leg = 0;
-    Rank far = rank;
-    size_t at = engine.next;
-    while (at < engine.rung && at - engine.next < isa::kDmaRunPackets) {
-      const Packet& packet = engine.packets[at % engine.packets.size()];
-      ++at;
-      bytes += packet.time_bytes;
-      if (group_.places[packet.target].chip != group_.places[rank].chip) {
-        far = packet.target;
-        leg += packet.bytes;
+    uint64_t begin = engine.end != 0 && now_ <= engine.end ? engine.end : now_ + isa::kDmaStart;
+    while (engine.planned < engine.rung) {
+      uint64_t bytes = 0, leg = 0;
+      Rank far = rank;
+      const size_t first = engine.planned;
+      while (engine.planned < engine.rung && engine.planned - first < isa::kDmaRunPackets) {
+        const Packet& packet = engine.packets[engine.planned % engine.packets.size()];
+        ++engine.planned;
+        bytes += packet.time_bytes;
+        if (group_.places[packet.target].chip != group_.places[rank].chip) {
+          far = packet.target;
+          leg += packet.bytes;
+        }
+        if (packet.semaphore >= 0) break;
       }
-      if (packet.semaphore >= 0) break;
+      engine.end = begin + isa::transfer_time(bytes, isa::timing_of(options_.generation));
+      if (leg != 0) engine.end = std::max(engine.end, pass(core, rank, far, leg, begin));
+      engine.runs.push_back(engine.planned);
+      times_.packets += engine.planned - first;
+      push({engine.end, 0, Kind::kDmaEnd, e, 0, rank});
+      begin = engine.end;
     }
-    engine.busy = true;
-    engine.last_of_run = at;
-    uint64_t end = now_ + isa::transfer_time(bytes, isa::timing_of(options_.generation));
-    if (leg != 0) end = std::max(end, pass(core, rank, far, leg));
-    push({end, 0, Kind::kDmaEnd, e, 0, rank});
   }
 
-  // When the bytes have left for the other chip, past earlier ones of this core.
-  uint64_t pass(Core& core, Rank from, Rank to, uint64_t bytes) {
+  // When the bytes, which begin at `begin`, have left for the other chip, between others of this
+  // core.
+  uint64_t pass(Core& core, Rank from, Rank to, uint64_t bytes, uint64_t begin) {
     const std::vector<Hop>* hops = nullptr;
     const uint64_t latency = way(from, to, &hops);
-    if (hops == nullptr || hops->empty()) return now_;
-    uint64_t enters = now_, needs = 0;
+    if (hops == nullptr || hops->empty()) return begin;
+    uint64_t enters = begin, last = begin;
     for (const Hop& hop : *hops) {
-      needs = static_cast<uint64_t>(static_cast<double>(bytes) * 1e12 / hop.bytes_per_second);
-      uint64_t& free = core.links[hop.resource];
-      enters = std::max(enters, free);
-      free = enters + needs;
+      const auto takes =
+          static_cast<uint64_t>(static_cast<double>(bytes) * 1e12 / hop.bytes_per_second);
+      isa::Timetable& table = core.links[hop.resource];
+      enters = table.fit(enters, takes, last);
+      const uint64_t leaves = std::max(last, enters + takes);
+      table.take(enters, leaves);
+      last = leaves + hop.latency_ps;
       enters += hop.latency_ps;
     }
-    return enters + needs - latency;
+    return last - latency;
   }
 
   void end_run(Rank rank, uint8_t e) {
     DmaEngine& engine = cores_[rank].engines[e];
-    const Packet& last = engine.packets[(engine.last_of_run - 1) % engine.packets.size()];
-    if (last.semaphore >= 0) {
-      const std::vector<Hop>* hops = nullptr;
-      const uint64_t latency = way(rank, last.target, &hops);
-      push({now_ + latency, 0, Kind::kAdd, static_cast<uint8_t>(last.semaphore), 1, last.target});
-    }
-    times_.packets += engine.last_of_run - engine.next;
-    engine.next = engine.last_of_run;
-    engine.busy = false;
-    serve(rank, e);
+    const Packet& last = engine.packets[(engine.runs.front() - 1) % engine.packets.size()];
+    engine.runs.pop_front();
+    if (last.semaphore < 0) return;
+    const std::vector<Hop>* hops = nullptr;
+    const uint64_t latency = way(rank, last.target, &hops);
+    push({now_ + latency, 0, Kind::kAdd, static_cast<uint8_t>(last.semaphore), 1, last.target});
   }
 
   const Group& group_;

@@ -328,21 +328,30 @@ ModelTime Fabric::transfer(unsigned from, uint64_t address, uint64_t bytes, bool
   if (switched_) {
     // Both ports are taken at once; the latency is that of the whole way.
     const unsigned begin = write ? from : to;
-    ModelTime& sends = times[begin * kPorts + kToSwitch];
-    ModelTime& receives = times[end * kPorts + kFromSwitch];
-    enters = std::max({enters, sends, receives});
-    sends = receives = enters + duration(bytes, link_between(from, to));
-    return sends + (write ? 0 : length);
+    isa::Timetable& sends = times[begin * kPorts + kToSwitch];
+    isa::Timetable& receives = times[end * kPorts + kFromSwitch];
+    const ModelTime takes = duration(bytes, link_between(from, to));
+    for (;;) {  // bounded: by the spans of both tables
+      enters = sends.fit(enters, takes);
+      const ModelTime both = receives.fit(enters, takes);
+      if (both == enters) break;
+      enters = both;
+    }
+    sends.take(enters, enters + takes);
+    receives.take(enters, enters + takes);
+    return enters + takes + (write ? 0 : length);
   }
   ModelTime last = enters;  // the last byte is there
   for (unsigned at = write ? from : to; at != end;) {
     const uint8_t port = next_port_[at][end];
     const LinkTiming& link = link_at(port);
-    ModelTime& free = times[at * kPorts + port];
-    enters = std::max(enters, free);
+    isa::Timetable& table = times[at * kPorts + port];
+    const ModelTime takes = duration(bytes, link);
+    enters = table.fit(enters, takes, last);
     // A link that is faster than the one before waits for its bytes.
-    free = std::max(last, enters + duration(bytes, link));
-    last = free + link.hop;
+    const ModelTime leaves = std::max(last, enters + takes);
+    table.take(enters, leaves);
+    last = leaves + link.hop;
     enters += link.hop;
     at = behind_[at][port];
   }

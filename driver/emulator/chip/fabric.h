@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "driver/emulator/chip/bus.h"
+#include "driver/isa/timetable.h"
 #include "hw/fault.h"
 
 namespace neuron::chip {
@@ -51,8 +52,8 @@ struct FabricInstances {
   LinkTiming link = {};
 };
 
-// For one sender: when each direction of each link is free again.
-using LinkTimes = std::array<ModelTime, 384>;
+// For one sender: when each direction of each link is taken.
+using LinkTimes = std::array<isa::Timetable, 384>;
 
 class Fabric {
  public:
@@ -90,8 +91,9 @@ class Fabric {
 
   // Time of a way in one direction, without load; 0 for an address that leads nowhere.
   ModelTime latency(unsigned from, uint64_t address) const;
-  // A DMA engine begins to send bytes, or to ask for them, at `start`. Returns when the engine is
-  // done with them, and updates the times of the links. Writes arrive `latency` later.
+  // A DMA engine begins to send bytes, or to ask for them, at `start`, which may lie in front of
+  // transfers that were entered before. Returns when the engine is done with them, and enters them
+  // in the times of the links. Writes arrive `latency` later. Throws std::bad_alloc.
   ModelTime transfer(unsigned from, uint64_t address, uint64_t bytes, bool write, ModelTime start,
                      LinkTimes& times) const;
 

@@ -49,6 +49,9 @@ struct DmaRun {
   bool notify = false;        // the last packet posts a DMA notification
   uint8_t service_class = 0;  // of all its packets
   uint8_t legs = 0;           // of `leg`; a further one joins the last
+  bool more = false;          // complete or not, there are descriptors behind it
+  uint32_t m2s = 0, s2m = 0;  // descriptors of its packets; 0 of a malformed one
+  uint32_t generation = 0;    // of the queue: it differs once the rings have been rewound
   std::array<DmaLeg, kMaxLegs> leg;
 };
 
@@ -126,7 +129,15 @@ class UdmaEngine : public RegisterTarget {
   // one class. A run ends with (and includes) the first packet that writes to registers or asks for
   // a notification, so that such an effect has the run's end as its time. A malformed packet counts
   // as a run of one. In `time_bytes`, no descriptor counts less than `least_transfer` bytes.
-  DmaRun next_run(unsigned queue, uint32_t max_packets, uint64_t least_transfer = 0) const;
+  // It begins behind `ahead` descriptors of each ring, which other runs have.
+  struct Ahead {
+    uint32_t m2s = 0, s2m = 0;
+  };
+  DmaRun next_run(unsigned queue, uint32_t max_packets, uint64_t least_transfer,
+                  const Ahead& ahead) const;
+  DmaRun next_run(unsigned queue, uint32_t max_packets, uint64_t least_transfer = 0) const {
+    return next_run(queue, max_packets, least_transfer, {});
+  }
   // The packet that has not been executed yet and will write the byte at `address`: how many M2S
   // descriptors lie in front of it. Nothing if no complete packet of the queue writes there.
   std::optional<uint32_t> pending_write(unsigned queue, uint64_t address) const;

@@ -261,17 +261,17 @@ unsigned UdmaEngine::service_class(unsigned queue) const {
   return m2s.fetch(bus_, 0, first) ? first.service_class() : 0;
 }
 
-DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets, uint64_t least_transfer) const {
+DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets, uint64_t least_transfer,
+                            const Ahead& ahead) const {
   DmaRun run;
   RingView m2s;
   RingView s2m;
-  uint32_t generation = 0;
-  if (!snapshot(queue, m2s, s2m, generation)) return run;
+  if (!snapshot(queue, m2s, s2m, run.generation)) return run;
   const Transfer transfer(bus_.host_memory(m2s.reach));
   m2s.look_up(bus_);
   s2m.look_up(bus_);
   Packet packet;
-  Position at;
+  Position at{.m2s = ahead.m2s, .s2m = ahead.s2m};
   while (run.packets < max_packets) {
     DmaFault fault;
     const Parse parsed = parse_packet(bus_, m2s, at.m2s, s2m, at.s2m, packet, fault);
@@ -297,6 +297,9 @@ DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets, uint64_t least
     }
     if (run.registers || run.notify) break;
   }
+  run.m2s = at.m2s - ahead.m2s;
+  run.s2m = at.s2m - ahead.s2m;
+  run.more = at.m2s < m2s.available;
   return run;
 }
 

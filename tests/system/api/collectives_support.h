@@ -38,16 +38,19 @@ class Collectives : public RuntimeTest {
   Setting instance_;
 };
 
-// x goes through a collective to y; both are copied, because collectives have temporaries.
+// x goes through a collective to y, `times` times; both are copied, because collectives have
+// temporaries.
 inline Bytes through(const std::string& name, ccom_operation_t operation, uint64_t in, uint64_t out,
-                     const CollectiveOptions& options) {
+                     const CollectiveOptions& options, unsigned times = 1) {
   Program program(name);
   const auto x = program.input("x", NEURON_DTYPE_F32, {in});
   const auto y = program.output("y", NEURON_DTYPE_F32, {out});
   const auto from = program.temporary("from", NEURON_DTYPE_F32, {in});
   const auto to = program.temporary("to", NEURON_DTYPE_F32, {out});
   program.dma(Engine::kSp, from.all(), x.all());
-  program.collective(Engine::kPool, operation, to, from, options);
+  for (unsigned n = 0; n < times; ++n) {
+    program.collective(Engine::kPool, operation, to, from, options);
+  }
   program.dma(Engine::kSp, y.all(), to.all());
   return bytes_of(program.build());
 }

@@ -9,8 +9,10 @@
 
 namespace neuron::nccom {
 
-double average(const std::vector<double>& values) {
+double average(std::vector<double> values) {
   if (values.empty()) return 0;
+  // Ranks report in any order, which must not change the last digit.
+  std::sort(values.begin(), values.end());
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 

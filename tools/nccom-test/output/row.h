@@ -36,7 +36,7 @@ struct Block {
 };
 
 // Mean over all measured operations, microseconds; 0 without any.
-double average(const std::vector<double>& values);
+double average(std::vector<double> values);
 // Between the two nearest values.
 double percentile(std::vector<double> values, double percent);
 

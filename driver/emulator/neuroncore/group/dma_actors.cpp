@@ -88,6 +88,7 @@ void DmaActors::activate(unsigned engine, unsigned queue, const chip::Access& ac
   const uint32_t bit = 1u << queue;
   if (strict_.is_on()) strict_.doorbell(engine, queue, access, (actor.active & bit) == 0);
   Owner& owner = actor.owner[queue];
+  if (queue == NEURON_DMA_QUEUE_COLLECTIVES) plan(engine, access.time, ringer);
   if ((actor.active & bit) == 0) {
     actor.active |= bit;
     // A sequencer that was woken late rings while the queue, by its time, is still at work.
@@ -111,7 +112,7 @@ void DmaActors::activate(unsigned engine, unsigned queue, const chip::Access& ac
   }
   if (!actor.busy) {
     schedule(index, access.time);
-  } else if (has_classes_ && actor.packets > 1) {
+  } else if (has_classes_ && actor.packets > 1 && index < kDmaEngines) {
     shorten_run(index, queue);
   }
   state_.scheduler.set_runnable();
@@ -127,6 +128,7 @@ void DmaActors::deactivate(unsigned engine, unsigned queue, ModelTime now) {
   Actor& actor = actor_of(engine, queue);
   actor.active &= ~(1u << queue);
   actor.idle[queue] = now;
+  if (queue == NEURON_DMA_QUEUE_COLLECTIVES) plans_[engine].clear();
   drop(actor.owner[queue].actor, now);
 }
 
@@ -141,15 +143,36 @@ void DmaActors::drop(unsigned owner, ModelTime now) {
   state_.scheduler.schedule(s);
 }
 
+// Plans what the doorbell has added to the queue of collectives.
+void DmaActors::plan(unsigned engine, ModelTime rung, unsigned ringer) {
+  CollectivePlan& plan = plans_[engine];
+  ModelTime begin = plan.begin(rung);
+  for (;;) {  // bounded: by the descriptors of the queue
+    const chip::DmaRun run =
+        state_.dma[engine]->next_run(NEURON_DMA_QUEUE_COLLECTIVES, kDmaRunPackets,
+                                     isa::least_transfer(state_.timing), plan.ahead());
+    if (plan.is_stale(run)) {  // the host has rewound the rings
+      plan.clear();
+      continue;
+    }
+    if (run.packets == 0) return;  // the rest of a packet has not arrived yet
+    ModelTime end = begin + isa::transfer_time(run.time_bytes, state_.timing);
+    if (run.legs != 0) end = std::max(end, pass_links(run, ringer, begin));
+    plan.add(run, begin, end);
+    begin = end;
+    if (!run.more || run.m2s == 0) return;
+  }
+}
+
 // Returns when the links have taken a run's bytes.
 ModelTime DmaActors::pass_links(const chip::DmaRun& run, unsigned owner, ModelTime now) {
-  if (links_ == nullptr) links_ = std::make_unique<std::array<chip::LinkTimes, kSequencers>>();
+  if (links_[owner] == nullptr) links_[owner] = std::make_unique<chip::LinkTimes>();
   links_used_ = true;
   ModelTime end = now;
   for (unsigned n = 0; n < run.legs; ++n) {
     const chip::DmaLeg& leg = run.leg[n];
     end = std::max(end, state_.bus.fabric()->transfer(state_.bus.node(), leg.address, leg.bytes,
-                                                      leg.write, now, (*links_)[owner]));
+                                                      leg.write, now, *links_[owner]));
   }
   return end;
 }
@@ -180,9 +203,35 @@ unsigned DmaActors::choose(unsigned engine, const Actor& actor, ModelTime now,
   return chosen;
 }
 
+// Takes the next planned run into service.
+void DmaActors::schedule_planned(unsigned index, ModelTime now) {
+  constexpr unsigned kQueue = NEURON_DMA_QUEUE_COLLECTIVES;
+  const unsigned engine = index - kDmaEngines;
+  Actor& actor = actors_[index];
+  CollectivePlan& plan = plans_[engine];
+  ModelTime next = kNever;
+  if (actor.active != 0) {
+    if (!state_.dma[engine]->has_work(kQueue)) {  // the host has taken it away
+      plan.clear();
+    } else if (plan.empty()) {  // the host has executed some itself, or rewound the rings
+      this->plan(engine, now, actor.owner[kQueue].actor);
+    }
+    if (plan.empty()) {
+      deactivate(engine, kQueue, now);
+    } else {
+      const CollectivePlan::Run& run = plan.next();
+      actor.start = run.begin;
+      serve(engine, actor, kQueue, run.run);
+      actor.end = next = run.end;
+    }
+  }
+  state_.scheduler.schedule_dma(index, next);
+}
+
 // Takes the next run into service, or sets the time at which a queue becomes ready.
 void DmaActors::schedule(unsigned index, ModelTime now) {
-  const unsigned engine = index % kDmaEngines;
+  if (index >= kDmaEngines) return schedule_planned(index, now);
+  const unsigned engine = index;
   Actor& actor = actors_[index];
   ModelTime next = kNever;
   while (actor.active != 0) {  // bounded: a queue less each time, or out
@@ -198,17 +247,8 @@ void DmaActors::schedule(unsigned index, ModelTime now) {
       deactivate(engine, queue, now);
       continue;
     }
-    actor.busy = true;
-    actor.queue = static_cast<uint8_t>(queue);
-    actor.served = actor.owner[queue];
-    if (doorbells_ != nullptr) [[unlikely]] {
-      const Owner* oldest = (*doorbells_)[engine][queue].oldest();
-      if (oldest != nullptr) actor.served = *oldest;
-    }
     actor.start = now;
-    take(actor, run);
-    execution_.add_dma_bytes(run.bytes);
-    for (unsigned n = 0; n < run.legs; ++n) execution_.add_link_bytes(run.leg[n].bytes);
+    serve(engine, actor, queue, run);
     if (run.legs != 0) {
       actor.end = std::max(actor.end, pass_links(run, actor.owner[queue].actor, now));
     }
@@ -216,6 +256,19 @@ void DmaActors::schedule(unsigned index, ModelTime now) {
     break;
   }
   state_.scheduler.schedule_dma(index, next);
+}
+
+void DmaActors::serve(unsigned engine, Actor& actor, unsigned queue, const chip::DmaRun& run) {
+  actor.busy = true;
+  actor.queue = static_cast<uint8_t>(queue);
+  actor.served = actor.owner[queue];
+  if (doorbells_ != nullptr) [[unlikely]] {
+    const Owner* oldest = (*doorbells_)[engine][queue].oldest();
+    if (oldest != nullptr) actor.served = *oldest;
+  }
+  take(actor, run);
+  execution_.add_dma_bytes(run.bytes);
+  for (unsigned n = 0; n < run.legs; ++n) execution_.add_link_bytes(run.leg[n].bytes);
 }
 
 // The run is in service since actor.start.
@@ -266,6 +319,7 @@ void DmaActors::step(unsigned index, ModelTime now) {
       return;
     }
     actor.busy = false;
+    if (index >= kDmaEngines) plans_[engine].done();
     if (traces()) [[unlikely]] {
       trace(engine, actor, now);
     }
@@ -335,15 +389,20 @@ void DmaActors::restart_time() {
   if (queues_used_) {
     drained_at_.fill(0);
     for (Actor& actor : actors_) actor.idle.fill(0);
+    for (CollectivePlan& plan : plans_) plan.restart_time();
     queues_used_ = false;
   }
   if (!links_used_) return;
-  for (chip::LinkTimes& times : *links_) times.fill(0);
+  for (const auto& times : links_) {
+    if (times == nullptr) continue;
+    for (isa::Timetable& table : *times) table.clear();
+  }
   links_used_ = false;
 }
 
 void DmaActors::reset() {
   actors_.fill({});
+  for (CollectivePlan& plan : plans_) plan.reset();
   doorbells_.reset();
   in_flight_.fill(0);
   drained_at_.fill(0);

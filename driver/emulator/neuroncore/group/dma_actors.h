@@ -5,10 +5,11 @@
 // most one run of packets in service. Queues take turns, one packet each while several have work;
 // from generation 4 on those whose next packets have the lowest class of service (hw/udma.h).
 // A run takes the time of its descriptors and bytes, and of the links to other chips that it
-// crosses; its effects happen at its end. The owner of a queue is the sequencer that rang it last:
+// crosses; its effects happen at its end. Runs of the queue of collectives are planned when their
+// doorbell is rung (collective_plan.h). The owner of a queue is the sequencer that rang it last:
 // its `drain` waits for the queue, and faults of the queue stop it.
 // Callers: the holder of the core; as DmaListener: any thread. Fails: faults of queues are raised
-// at their owner; std::bad_alloc when the first link is used.
+// at their owner; std::bad_alloc when a link is used for the first time, or runs are planned.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_DMA_ACTORS_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_DMA_ACTORS_H
 
@@ -17,6 +18,7 @@
 #include <memory>
 
 #include "driver/emulator/chip/fabric.h"
+#include "driver/emulator/neuroncore/group/collective_plan.h"
 #include "driver/emulator/neuroncore/group/dma_issue.h"
 #include "driver/emulator/neuroncore/group/doorbells.h"
 #include "driver/emulator/neuroncore/group/fault_reporter.h"
@@ -93,7 +95,10 @@ class DmaActors final : public chip::DmaListener {
   void note_doorbell(unsigned engine, unsigned queue, const Owner& owner);
   static constexpr unsigned kNoQueue = NEURON_DMA_QUEUES;
   unsigned choose(unsigned engine, const Actor& actor, ModelTime now, ModelTime& next) const;
+  void plan(unsigned engine, ModelTime rung, unsigned ringer);
   void schedule(unsigned index, ModelTime now);
+  void schedule_planned(unsigned index, ModelTime now);
+  void serve(unsigned engine, Actor& actor, unsigned queue, const chip::DmaRun& run);
   void take(Actor& actor, const chip::DmaRun& run);
   void shorten_run(unsigned index, unsigned queue);
   ModelTime pass_links(const chip::DmaRun& run, unsigned owner, ModelTime now);
@@ -114,10 +119,11 @@ class DmaActors final : public chip::DmaListener {
   std::array<uint16_t, kSequencers> in_flight_{};
   std::array<ModelTime, kSequencers> drained_at_{};
   bool queues_used_ = false;  // since time began
-  // When links to other chips are free, for each sequencer that rings; null until a link is used.
+  std::array<CollectivePlan, kDmaEngines> plans_;
+  // When links to other chips are taken, for each sequencer that rings; null until it uses one.
   // Groups do not queue behind each other, and neither do two CC cores: the order would depend on
   // the host.
-  std::unique_ptr<std::array<chip::LinkTimes, kSequencers>> links_;
+  std::array<std::unique_ptr<chip::LinkTimes>, kSequencers> links_;
   bool links_used_ = false;
   uint32_t places_ = 0;                        // of the run in service: NEURON_PLACE_*
   uint32_t sources_ = 0;                       // M2S descriptors of the run in service

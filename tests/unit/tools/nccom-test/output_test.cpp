@@ -30,6 +30,13 @@ Row row_of(uint64_t size, std::vector<double> times) {
   return row;
 }
 
+TEST(Average, IsTheSameInWhicheverOrderRanksReport) {
+  const double a = 0.1, b = 1e16, c = 0.3;
+  EXPECT_EQ(average({a, b, c}), average({b, c, a}));
+  EXPECT_EQ(average({a, b, c}), average({c, b, a}));
+  EXPECT_EQ(average({}), 0);
+}
+
 TEST(Table, BandwidthsAreDecimalUnlessAskedOtherwise) {
   // 32 MiB in 894.24 us are 37.52 GB/s, or 34.95 GiB/s.
   const Block block = block_of({row_of(33554432, {894.24})});

@@ -86,6 +86,16 @@ TEST(FabricTransfer, QueuesWhereTwoWaysShareALink) {
   EXPECT_EQ(fabric.transfer(0, NEURON_V2_PEER(6ull), 100'000, true, 0, times), 3'000'000u);
 }
 
+TEST(FabricTransfer, TakesTheGapInFrontOfOneThatBeginsLater) {
+  const Fabric fabric(torus(), {1'000'000, 50'000'000'000});
+  LinkTimes times{};
+  const uint64_t next = NEURON_V2_PEER(1ull);
+  EXPECT_EQ(fabric.transfer(0, next, 100'000, true, 5'000'000, times), 7'000'000u);
+  EXPECT_EQ(fabric.transfer(0, next, 100'000, true, 1'000'000, times), 3'000'000u);
+  EXPECT_EQ(fabric.transfer(0, next, 150'000, true, 2'500'000, times), 10'000'000u)
+      << "two microseconds are left there, and it needs three";
+}
+
 std::vector<FabricNode> behind_a_switch(unsigned chips) {
   std::vector<FabricNode> nodes;
   for (unsigned n = 0; n < chips; ++n) nodes.push_back({n, {}});
