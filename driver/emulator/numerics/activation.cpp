@@ -20,17 +20,20 @@ HWY_BEFORE_NAMESPACE();
 namespace neuron::numerics::HWY_NAMESPACE {
 
 // A NaN input gives NaN, whatever the program computed from it. So a NaN between scale, bias and
-// program need not be canonical.
-template <class Function>
+// program need not be canonical. kPlain: rows without scales and biases have a loop of their own,
+// which costs as much to compile again and saves two tests a vector.
+template <bool kPlain = false, class Function>
 HWY_INLINE void rows_of(const Function& function, const ActivationRows& work, size_t rows,
                         size_t n) {
-  const bool plain = work.scales == nullptr && work.biases == nullptr;
+  [[maybe_unused]] const bool plain = work.scales == nullptr && work.biases == nullptr;
   for (size_t r = 0; r < rows; ++r) {
     const SourceRows x = work.x.from_row(r);
     const ResultRows out = work.out.from_row(r);
-    if (plain) {
-      map_row(function, x, out, n);
-      continue;
+    if constexpr (kPlain) {
+      if (plain) {
+        map_row(function, x, out, n);
+        continue;
+      }
     }
     const bool scaled = work.scales != nullptr;
     const bool biased = work.biases != nullptr;
@@ -57,9 +60,9 @@ HWY_INLINE V nan_of_either(V x, V result) {
 #endif
 }
 
-template <V (*Program)(V)>
+template <V (*Program)(V), bool kPlain = false>
 HWY_INLINE void run(const ActivationRows& work, size_t rows, size_t n) {
-  rows_of([](V x) NEURON_INLINED { return nan_of_either(x, Program(x)); }, work, rows, n);
+  rows_of<kPlain>([](V x) NEURON_INLINED { return nan_of_either(x, Program(x)); }, work, rows, n);
 }
 
 HWY_INLINE void run_prelu(const ActivationRows& work, size_t rows, size_t n) {
@@ -73,15 +76,15 @@ HWY_NOINLINE void activation_kernel(unsigned function, const ActivationRows& wor
                                     size_t n) {
   switch (function) {
     case NEURON_ACT_SQUARE:
-      return run<square>(work, rows, n);
+      return run<square, true>(work, rows, n);
     case NEURON_ACT_SIGMOID:
       return run<sigmoid>(work, rows, n);
     case NEURON_ACT_RELU:
-      return run<relu>(work, rows, n);
+      return run<relu, true>(work, rows, n);
     case NEURON_ACT_PRELU:
       return run_prelu(work, rows, n);
     case NEURON_ACT_GELU:
-      return run<gelu>(work, rows, n);
+      return run<gelu, true>(work, rows, n);
     case NEURON_ACT_GELU_DX:
       return run<gelu_dx>(work, rows, n);
     case NEURON_ACT_GELU_TANH:
@@ -105,11 +108,11 @@ HWY_NOINLINE void activation_kernel(unsigned function, const ActivationRows& wor
     case NEURON_ACT_ERF_DX:
       return run<erf_dx>(work, rows, n);
     case NEURON_ACT_EXP:
-      return run<exp_of>(work, rows, n);
+      return run<exp_of, true>(work, rows, n);
     case NEURON_ACT_SIGN:
       return run<sign>(work, rows, n);
     case NEURON_ACT_ABS:
-      return run<magnitude>(work, rows, n);
+      return run<magnitude, true>(work, rows, n);
     case NEURON_ACT_LOG:
       return run<log_of>(work, rows, n);
     case NEURON_ACT_SIN:

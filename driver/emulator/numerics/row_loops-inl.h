@@ -83,6 +83,24 @@ HWY_INLINE void ask_for_next(const Rows& row, size_t i) {
   if (!row.bf16 && kPair * sizeof(float) > 64) __builtin_prefetch(at + 64);
 }
 
+// What the end of a row needs of a function: its code once more, not twice. Most of what compiling
+// such loops takes is the code of their functions.
+template <class Function>
+HWY_INLINE Pair pair_of(const Function& function, const Pair& a) {
+  V of[2] = {a.low, a.high};
+#pragma GCC unroll 1
+  for (V& v : of) v = function(v);
+  return {of[0], of[1]};
+}
+template <class Function>
+HWY_INLINE Pair pair_of(const Function& function, const Pair& a, const Pair& b) {
+  V of[2] = {a.low, a.high};
+  const V with[2] = {b.low, b.high};
+#pragma GCC unroll 1
+  for (size_t n = 0; n < 2; ++n) of[n] = function(of[n], with[n]);
+  return {of[0], of[1]};
+}
+
 // out[i] = function(x[i]) for vectors.
 template <class Function>
 HWY_INLINE void map_row(const Function& function, const SourceRows& x, const ResultRows& out,
@@ -97,8 +115,7 @@ HWY_INLINE void map_row(const Function& function, const SourceRows& x, const Res
   if (i == n) return;
   RowEnd from, to;
   std::memcpy(from.bytes, x.data + bytes_of_row(x.bf16, i), bytes_of_row(x.bf16, n - i));
-  const Pair v = load_pair(from.bytes, x.bf16, 0);
-  store_pair({function(v.low), function(v.high)}, to.bytes, out.bf16, 0);
+  store_pair(pair_of(function, load_pair(from.bytes, x.bf16, 0)), to.bytes, out.bf16, 0);
   std::memcpy(out.data + bytes_of_row(out.bf16, i), to.bytes, bytes_of_row(out.bf16, n - i));
 }
 
@@ -121,7 +138,7 @@ HWY_INLINE void map_rows(const Function& function, const SourceRows& x, const So
   std::memcpy(right.bytes, y.data + bytes_of_row(y.bf16, i), bytes_of_row(y.bf16, n - i));
   const Pair a = load_pair(left.bytes, x.bf16, 0);
   const Pair b = load_pair(right.bytes, y.bf16, 0);
-  store_pair({function(a.low, b.low), function(a.high, b.high)}, to.bytes, out.bf16, 0);
+  store_pair(pair_of(function, a, b), to.bytes, out.bf16, 0);
   std::memcpy(out.data + bytes_of_row(out.bf16, i), to.bytes, bytes_of_row(out.bf16, n - i));
 }
 
