@@ -4,7 +4,8 @@
 // Concepts: each connection has a Doorbell: a page that both sides map (wire::RingPage) and an
 // eventfd. One thread has the *watch*: it looks at all pages and carries accesses out. After a
 // write to a launch semaphore it runs the execution group of the core for a short while; the
-// client's wait runs the rest. When nothing has come for kSpin, the watcher sleeps until an eventfd
+// client's wait runs the rest. Writes that a client has posted (wire::PostedWrites) are carried out
+// behind its accesses, in their order, and have no answer. When nothing has come for kSpin, the watcher sleeps until an eventfd
 // is written. When several clients are busy, it wakes helpers. No lock is held while a doorbell is
 // served: its thread has *taken* it, and whoever removes it waits for that one alone.
 // A slice may be long nevertheless, because one instruction is not cut. So one of the threads that
@@ -65,6 +66,7 @@ class Doorbell {
  private:
   Doorbell(service::Session& session, int socket) : session_(session), socket_(socket) {}
   void serve(unsigned index, uint32_t number);
+  void carry_posts();
 
   service::Session& session_;
   const int socket_;
@@ -75,6 +77,8 @@ class Doorbell {
   std::atomic_flag taken_;
   std::atomic<uint32_t> posts_{0};  // relaxed: only whether there is something new
   std::array<uint32_t, wire::kSlots> served_{};
+  uint32_t carried_ = 0;  // posted writes
+  uint32_t refused_ = 0;  // of them
 };
 
 class Doorbells {
