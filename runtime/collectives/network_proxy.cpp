@@ -17,8 +17,9 @@ namespace neuron::runtime {
 namespace {
 
 // While a program is executed: quick looks first, then naps, because the execution may compute for
-// long before its collective.
-constexpr base::Backoff::Steps kLooks{.pauses = 16, .yields = 2000};
+// long before its collective. A look asks the kernel about all sockets, on the processor that the
+// awaited device or rank may need: it yields after one.
+constexpr base::Backoff::Steps kLooks{.pauses = 1, .yields = 2000};
 
 constexpr std::chrono::milliseconds kLookAtDevices{100};
 
