@@ -266,7 +266,8 @@ Result<Plan> Planner::plan(const Request& request, const Parameters& parameters)
 
 ccom_algorithm_t Planner::device_default(const Request& request) const {
   if (request.algorithm != CCOM_ALGORITHM_AUTO) return request.algorithm;
-  if (!reduces(request.operation) || std::getenv("CCOM_ALGORITHM") != nullptr) {
+  const char* wish = std::getenv("CCOM_ALGORITHM");
+  if (!reduces(request.operation) || (wish != nullptr && *wish != '\0')) {
     return CCOM_ALGORITHM_AUTO;
   }
   const auto can = [&](ccom_algorithm_t algorithm) {

@@ -103,6 +103,15 @@ TEST(Planner, AddsNodeAfterNodeOnDevicesWhereThatGivesTheBitsOfTheMeshWithFewerM
   EXPECT_EQ(taken({8}, nothing), CCOM_MESH);
   EXPECT_EQ(taken({4, 4, 4}, nothing), CCOM_MESH) << "the second would wait for the first";
   EXPECT_EQ(taken({5, 3}, nothing), CCOM_MESH) << "the nodes are uneven";
+  const Wish empty("");
+  EXPECT_EQ(taken({4, 4}, nothing), CCOM_NODE_CHAIN) << "an empty wish is none";
+  const Wish named("ring");
+  EXPECT_EQ(taken({4, 4}, nothing), CCOM_ALGORITHM_AUTO) << "the planner obeys it";
+}
+
+TEST(Planner, AddsInTheOrderOfTheRanksWhereNodesHaveThemInAnother) {
+  CostParameters costs;
+  costs.medium = Medium::kDevice;
   Group mixed = make_group({4, 4}, 2);
   std::swap(mixed.places[1], mixed.places[6]);
   EXPECT_EQ(Planner(mixed, costs).device_default(make_request(CCOM_ALL_REDUCE, 8, 4096)), CCOM_MESH)
