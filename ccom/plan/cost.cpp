@@ -187,8 +187,8 @@ double node_chain_time(const CostModel& model, const Sizes& sizes) {
   const double x = model.nodes(), y = model.columns(), part = sizes.vector / y;
   const double inside = model.inner_exchange(part) + 2 * (y - 1) * model.step();
   // Node after node, and back from the last one, which sends to all others at once.
-  const double outside = (x - 1) * (model.far(part, y) + model.reduce((y + 1) * part)) +
-                         model.far((x - 1) * part, y);
+  const double outside =
+      (x - 1) * (model.far(part, y) + model.reduce((y + 1) * part)) + model.far((x - 1) * part, y);
   return 2 * inside + model.reduce(y * part) + outside;
 }
 

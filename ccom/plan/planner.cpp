@@ -277,8 +277,7 @@ ccom_algorithm_t Planner::device_default(const Request& request) const {
   if (group_.ranks() <= CCOM_DEVICE_ARRIVALS + 1) {
     // To the bits of the mesh, with one message to the other node in the place of one to each of
     // its ranks, and as few bytes as there can be. More nodes would wait for one another in turn.
-    const bool chain =
-        places_->nodes.size() == 2 && adds_in_steps(request) && can(CCOM_NODE_CHAIN);
+    const bool chain = places_->nodes.size() == 2 && adds_in_steps(request) && can(CCOM_NODE_CHAIN);
     return chain ? CCOM_NODE_CHAIN : CCOM_MESH;
   }
   // Of its own node from all others, and of each other node from one.

@@ -108,11 +108,12 @@ int SharedDoorbell::refused() {
   refused_ = count;
   const int result = page_->result;
   const uint64_t address = addresses_[page_->refused_last % wire::kPosts];
-  return fail(result < 0 ? result : -EIO,
-              "the daemon at %s has refused %u posted writes of registers, the last of which begins "
-              "at address 0x%llx: %s",
-              channel_.path().c_str(), times, static_cast<unsigned long long>(address),
-              std::strerror(result < 0 ? -result : EIO));
+  return fail(
+      result < 0 ? result : -EIO,
+      "the daemon at %s has refused %u posted writes of registers, the last of which begins "
+      "at address 0x%llx: %s",
+      channel_.path().c_str(), times, static_cast<unsigned long long>(address),
+      std::strerror(result < 0 ? -result : EIO));
 }
 
 int SharedDoorbell::check_posted() {

@@ -259,9 +259,10 @@ bool NetworkProxy::poll(bool& busy) {
   }
   // What was posted and refused: its CC core waits for ever.
   if (const auto posted = core_.device().check_posted(); !posted && check()) {
-    const Error error = posted.error().with("the collective core of rank {} cannot be told of a "
-                                            "message",
-                                            world_.rank());
+    const Error error = posted.error().with(
+        "the collective core of rank {} cannot be told of a "
+        "message",
+        world_.rank());
     note_failure(error);
     world_.note_failure(error.sentence);
   }

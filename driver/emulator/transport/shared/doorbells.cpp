@@ -20,7 +20,6 @@
 #include "driver/emulator/chip/memory_file.h"
 #include "driver/emulator/service/error.h"
 #include "driver/emulator/service/session.h"
-#include "uapi/neuron_ioctl.h"
 
 namespace neuron::transport {
 namespace {
@@ -120,19 +119,15 @@ void Doorbell::carry_posts() {
     const wire::PostedWrites& entry = page_->written[carried_ % wire::kPosts];
     // Once each, before any of it is looked at: the client may change it at any time.
     const uint32_t count = copy_out(entry.count);
-    __u64 addresses[wire::PostedWrites::kMost];
-    __u32 values[wire::PostedWrites::kMost];
+    unsigned long long addresses[wire::PostedWrites::kMost];
+    uint32_t values[wire::PostedWrites::kMost];
     for (uint32_t i = 0; i < wire::PostedWrites::kMost; ++i) {
       addresses[i] = copy_out(entry.writes[i].address);
       values[i] = copy_out(entry.writes[i].value);
     }
     int result = -EINVAL;
     if (count != 0 && count <= wire::PostedWrites::kMost) {
-      neuron_ioctl_bar_rw access = {};
-      access.address = addresses;
-      access.data = values;
-      access.count = count;
-      result = session_.ioctl(NEURON_IOCTL_BAR_WRITE, &access);  // throws nothing
+      result = session_.write_registers(addresses, values, count);  // throws nothing
     }
     if (result != 0) {
       __atomic_store_n(&page_->refused_last, carried_, __ATOMIC_RELAXED);
