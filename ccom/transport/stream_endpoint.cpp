@@ -537,9 +537,9 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
   Rank rank_ = 0;
   std::vector<Peer> peers_;
   std::vector<std::unique_ptr<StreamLink>> links_;
-  std::deque<Stranger> strangers_;  // in the order in which they have come
-  bool dropping_ = false;           // some of the links are broken
-  bool held_ = false;               // messages wait for let_go()
+  std::deque<Stranger> strangers_;    // in the order in which they have come
+  bool dropping_ = false;             // some of the links are broken
+  bool held_ = false;                 // messages wait for let_go()
   std::vector<StreamLink*> holding_;  // those with such messages
   StreamMatching matching_;
   uint64_t offers_ = 0;
