@@ -124,6 +124,10 @@ std::string refusal(ccom_algorithm_t algorithm, const Request& request, const Gr
     case CCOM_TWO_LEVEL:
       if (request.operation != CCOM_ALL_TO_ALL) return not_this_operation(request);
       return needs_even_nodes(places);
+    case CCOM_NODE_CHAIN:
+      if (request.operation != CCOM_ALL_REDUCE) return not_this_operation(request);
+      if (std::string why = needs_even_nodes(places); !why.empty()) return why;
+      return places.in_order ? "" : "the ranks of a node must follow each other, node after node";
     default:
       return not_this_operation(request);
   }
@@ -198,6 +202,8 @@ std::shared_ptr<const Schedule> build(ccom_algorithm_t algorithm, const Request&
       return make_bruck(request, group.ranks());
     case CCOM_TWO_LEVEL:
       return make_two_level(request, places);
+    case CCOM_NODE_CHAIN:
+      return make_node_chain(request, places);
     case CCOM_ONE_STEP_MESH:
       return make_mesh(request, group.ranks(), true);
     default:

@@ -183,6 +183,15 @@ double hierarchical_time(const CostModel& model, const Request& request, const S
   return ways * (inside + depth * model.far(vector, 1)) + adding;
 }
 
+double node_chain_time(const CostModel& model, const Sizes& sizes) {
+  const double x = model.nodes(), y = model.columns(), part = sizes.vector / y;
+  const double inside = model.inner_exchange(part) + 2 * (y - 1) * model.step();
+  // Node after node, and back from the last one, which sends to all others at once.
+  const double outside =
+      (x - 1) * (model.far(part, y) + model.reduce((y + 1) * part)) + model.far((x - 1) * part, y);
+  return 2 * inside + model.reduce(y * part) + outside;
+}
+
 double kangaring_time(const CostModel& model, const Request& request, const Sizes& sizes) {
   const double chips = model.ranks() / 2;
   const double ways = both_ways(request.operation) ? 2 : 1;
@@ -256,6 +265,9 @@ uint64_t predict(ccom_algorithm_t algorithm, const Request& request, const Group
              3 * model.copy(sizes.vector) + 3 * n * model.step();
       break;
     }
+    case CCOM_NODE_CHAIN:
+      time = node_chain_time(model, sizes);
+      break;
     default:
       time = mesh_time(model, request, sizes, algorithm == CCOM_ONE_STEP_MESH);
       // Ranks that share memory run a mesh without messages, which the steps of the schedule do not

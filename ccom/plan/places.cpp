@@ -72,9 +72,11 @@ Places::Places(const Group& group) : node_of(group.ranks()) {
   }
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> on_chip;
   for (size_t node = 0; node < nodes.size(); ++node) {
-    if (nodes[node].size() != nodes[0].size()) even = node_major = false;
+    if (nodes[node].size() != nodes[0].size()) even = node_major = in_order = false;
     for (size_t i = 0; i < nodes[node].size(); ++i) {
       if (nodes[node][i] != node * nodes[0].size() + i) node_major = false;
+      const Rank first = nodes[node][i] / nodes[0].size() * nodes[0].size();
+      if (node_of[first] != node) in_order = false;
       ++on_chip[{static_cast<uint32_t>(node), group.places[nodes[node][i]].chip}];
     }
   }

@@ -19,6 +19,7 @@ struct Places {
   std::vector<uint32_t> node_of;         // index into `nodes`, by rank
   bool even = true;                      // all nodes have the same number of ranks
   bool node_major = true;    // rank = index of its node * ranks of a node + local number
+  bool in_order = true;      // as many ranks on each node, and those of a node follow each other
   bool whole_pairs = false;  // at least four ranks, and an even number on every chip
 
   uint32_t ranks() const { return static_cast<uint32_t>(node_of.size()); }

@@ -78,6 +78,21 @@ uint64_t hash_of_pairs(const Request& request) {
   return hash;
 }
 
+// Whether adding some contributions, and the next ones to their sum, gives the bits of adding them
+// all: not where a sum is kept in more bits than the type has, or divided at the end.
+bool adds_in_steps(const Request& request) {
+  switch (request.type) {
+    case CCOM_FP8_E3:
+    case CCOM_FP8_E4:
+    case CCOM_FP8_E5:
+    case CCOM_FP16:
+    case CCOM_BF16:
+      return false;
+    default:
+      return request.reduction != CCOM_AVERAGE;
+  }
+}
+
 std::string join(const std::vector<ccom_algorithm_t>& algorithms) {
   std::string text;
   for (const ccom_algorithm_t algorithm : algorithms) {
@@ -251,14 +266,20 @@ Result<Plan> Planner::plan(const Request& request, const Parameters& parameters)
 
 ccom_algorithm_t Planner::device_default(const Request& request) const {
   if (request.algorithm != CCOM_ALGORITHM_AUTO) return request.algorithm;
-  if (!reduces(request.operation) || std::getenv("CCOM_ALGORITHM") != nullptr) {
+  const char* wish = std::getenv("CCOM_ALGORITHM");
+  if (!reduces(request.operation) || (wish != nullptr && *wish != '\0')) {
     return CCOM_ALGORITHM_AUTO;
   }
   const auto can = [&](ccom_algorithm_t algorithm) {
     return refusal(algorithm, request, group_, *places_).empty();
   };
   if (!can(CCOM_MESH)) return CCOM_ALGORITHM_AUTO;
-  if (group_.ranks() <= CCOM_DEVICE_ARRIVALS + 1) return CCOM_MESH;
+  if (group_.ranks() <= CCOM_DEVICE_ARRIVALS + 1) {
+    // To the bits of the mesh, with one message to the other node in the place of one to each of
+    // its ranks, and as few bytes as there can be. More nodes would wait for one another in turn.
+    const bool chain = places_->nodes.size() == 2 && adds_in_steps(request) && can(CCOM_NODE_CHAIN);
+    return chain ? CCOM_NODE_CHAIN : CCOM_MESH;
+  }
   // Of its own node from all others, and of each other node from one.
   size_t most = 0;
   for (const auto& ranks : places_->nodes) most = std::max(most, ranks.size());

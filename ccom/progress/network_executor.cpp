@@ -168,8 +168,11 @@ class NetworkExecutor final : public Executor {
       // If the lock is taken, the caller runs a collective inline, which does all of this.
       if (std::unique_lock lock(mutex_, std::try_to_lock); lock) {
         bool moved = false;
+        // Once is enough where nothing is under way: each round asks the kernel about all sockets.
         for (uint32_t i = 0; i < kProxyRounds; ++i) {
-          moved = engine_.round() || moved;
+          const bool moves = engine_.round();
+          moved = moves || moved;
+          if (!moves && engine_.idle()) break;
         }
         nap = moved ? microseconds(0) : engine_.idle() ? kLongNap : kShortNap;
       }

@@ -145,8 +145,17 @@ Outcome DeviceProxy::give(const Program& program, Message& message) {
   return outcome;
 }
 
-// Gives what is due to the connections, in order for each lane.
+// Gives what is due to the connections. The time of a message leaves with its bytes.
 Result<bool> DeviceProxy::give(Program& program) {
+  if (program.waiting.empty()) return false;
+  port_->endpoint().hold();
+  const auto moved = give_in_order(program);
+  port_->endpoint().let_go();
+  return moved;
+}
+
+// In order for each lane.
+Result<bool> DeviceProxy::give_in_order(Program& program) {
   bool moved = false;
   std::vector<const ccom_device_message_t*> held;  // of lanes that take nothing now
   for (size_t i = 0; i < program.waiting.size();) {

@@ -64,6 +64,7 @@ class DeviceProxy {
 
   Result<bool> look(Program& program);
   Result<bool> give(Program& program);
+  Result<bool> give_in_order(Program& program);
   Result<bool> finish(Program& program);
   Outcome give(const Program& program, Message& message);
   // kDone: the bytes and the time have been taken, or are there.

@@ -66,6 +66,10 @@ class FabricEndpoint {
   virtual int send_small(Rank peer, const std::byte* data, uint64_t bytes, uint64_t tag,
                          uint32_t word) = 0;
   virtual uint64_t small_bytes() const = 0;
+  // Messages that are sent between the two may wait for the second, so that those to one peer leave
+  // together.
+  virtual void hold() {}
+  virtual void let_go() {}
   virtual int receive(Rank peer, std::byte* data, uint64_t bytes, FabricMemory memory, uint64_t tag,
                       uint64_t ignore, FabricOperation& operation) = 0;
   // A receive without a message completes with ECANCELED; any other completes as usual.

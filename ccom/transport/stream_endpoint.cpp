@@ -102,11 +102,11 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
       header.kind = StreamKind::kOffer;
       header.id = ++offers_;
       offered_[header.id] = {peer, {data, bytes}, &operation};
-      link->send(header, {}, nullptr);
+      link->send(header, {}, nullptr, held_);
     } else {
-      link->send(header, {data, bytes}, &operation);
+      link->send(header, {data, bytes}, &operation, held_);
     }
-    await_room(*link);
+    was_given(*link);
     return 0;
   }
 
@@ -116,9 +116,16 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
     StreamLink* link = link_to(peer, error);
     if (link == nullptr) return error;
     if (link->copied_bytes() > kCopiedAhead) return -EAGAIN;
-    link->send({StreamKind::kWhole, word, tag, bytes, 0}, {data, bytes}, nullptr);
-    await_room(*link);
+    link->send({StreamKind::kWhole, word, tag, bytes, 0}, {data, bytes}, nullptr, held_);
+    was_given(*link);
     return 0;
+  }
+  void hold() override { held_ = true; }
+  void let_go() override {
+    held_ = false;
+    for (StreamLink* link : std::exchange(holding_, {})) {
+      if (!link->broken && !link->connecting()) advance(*link, false);
+    }
   }
   uint64_t small_bytes() const override { return kAtOnce; }
 
@@ -255,6 +262,12 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
     if (wants == link.writing || link.broken) return;
     link.writing = wants;
     watch(EPOLL_CTL_MOD, link.socket(), wants ? EPOLLIN | EPOLLOUT : EPOLLIN, &link);
+  }
+
+  // Behind a message that was given to it.
+  void was_given(StreamLink& link) {
+    if (!held_) return await_room(link);
+    if (holding_.empty() || holding_.back() != &link) holding_.push_back(&link);
   }
 
   // The connection for new messages to a peer, or null with a negative errno value.
@@ -524,8 +537,10 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
   Rank rank_ = 0;
   std::vector<Peer> peers_;
   std::vector<std::unique_ptr<StreamLink>> links_;
-  std::deque<Stranger> strangers_;  // in the order in which they have come
-  bool dropping_ = false;           // some of the links are broken
+  std::deque<Stranger> strangers_;    // in the order in which they have come
+  bool dropping_ = false;             // some of the links are broken
+  bool held_ = false;                 // messages wait for let_go()
+  std::vector<StreamLink*> holding_;  // those with such messages
   StreamMatching matching_;
   uint64_t offers_ = 0;
   std::unordered_map<uint64_t, Offered> offered_;

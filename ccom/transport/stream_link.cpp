@@ -49,10 +49,10 @@ bool later(int error) { return error == EAGAIN || error == EWOULDBLOCK || error 
 }  // namespace
 
 void StreamLink::send(const StreamHeader& header, std::span<const std::byte> payload,
-                      FabricOperation* operation) {
+                      FabricOperation* operation, bool waits) {
   uint64_t done = 0;
   const uint64_t all = sizeof header + payload.size();
-  if (!wants_to_write()) {
+  if (!waits && !wants_to_write()) {
     std::array<iovec, 2> parts;
     const ssize_t count =
         give(socket_.get(), parts.data(), pieces(header, payload, 0, parts.data()));

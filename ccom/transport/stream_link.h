@@ -62,9 +62,9 @@ class StreamLink {
 
   int socket() const { return socket_.get(); }
   // Sends header and payload. `operation` ends in Owner::sent, perhaps before this returns; null:
-  // the payload is copied if it cannot be sent now.
+  // the payload is copied if it cannot be sent now. `waits`: for the next write().
   void send(const StreamHeader& header, std::span<const std::byte> payload,
-            FabricOperation* operation);
+            FabricOperation* operation, bool waits = false);
   // The socket has room, or has been connected. Returns 0 or the errno value that ends it.
   int write();
   // Takes what has come. 0, or the errno value that ends the connection. ESHUTDOWN: the peer has

@@ -9,6 +9,7 @@
 #include "driver/ndl/device_table.h"
 #include "driver/ndl/error.h"
 #include "driver/ndl/port_backends.h"
+#include "uapi/neuron_ioctl.h"
 
 namespace neuron::ndl {
 namespace {
@@ -38,6 +39,24 @@ std::unique_ptr<Port> choose() {
 }
 
 }  // namespace
+
+int DevicePort::post_registers(std::span<const RegisterWrite> writes) {
+  if (writes.empty() || writes.size() > kMostPosted) {
+    return fail(-EINVAL, "%zu registers are to be posted at once; 1 to %zu are possible",
+                writes.size(), kMostPosted);
+  }
+  __u64 addresses[kMostPosted];
+  __u32 values[kMostPosted];
+  for (size_t i = 0; i < writes.size(); ++i) {
+    addresses[i] = writes[i].address;
+    values[i] = writes[i].value;
+  }
+  neuron_ioctl_bar_rw access = {};
+  access.address = addresses;
+  access.data = values;
+  access.count = static_cast<__u32>(writes.size());
+  return ioctl(NEURON_IOCTL_BAR_WRITE, &access);
+}
 
 int Port::observe(const neuron_emulator_question&, uint32_t, std::string&, uint64_t&) {
   return fail(-ENOTSUP, "devices of this kind (%s) cannot be observed from outside",

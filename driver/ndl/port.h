@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 struct ndl_device;
@@ -32,6 +33,17 @@ class DevicePort {
   // port, a direct call embedded. `run_inline`: the caller will call wait() at once.
   virtual int read_register(uint64_t bar0_offset, uint32_t* value) = 0;
   virtual int write_register(uint64_t bar0_offset, uint32_t value, bool run_inline) = 0;
+  // Writes registers in this order, as NEURON_IOCTL_BAR_WRITE does, but where the back end can it
+  // returns before that has happened. Calls of one thread keep their order. A failure may be that
+  // of earlier writes, of which none but the failed ones were left out.
+  struct RegisterWrite {
+    uint64_t address;
+    uint32_t value;
+  };
+  static constexpr size_t kMostPosted = 3;
+  virtual int post_registers(std::span<const RegisterWrite> writes);
+  // Whether all that was posted and has happened by now succeeded. Does not wait.
+  virtual int check_posted() { return 0; }
   // Waits until *word != old: 0; -ETIMEDOUT; -EDEADLK when nothing on the core can advance any
   // more. deadline_ns: absolute CLOCK_MONOTONIC.
   virtual int wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t deadline_ns) = 0;

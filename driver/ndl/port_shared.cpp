@@ -85,6 +85,15 @@ class SharedDevice final : public DevicePort {
                   wire::kFlagWrite | (run_inline ? wire::kFlagInline : uint32_t{0}));
   }
 
+  int post_registers(std::span<const RegisterWrite> writes) override {
+    static_assert(kMostPosted <= wire::PostedWrites::kMost);
+    const bool posts = doorbell_ && (channel_->welcome().features & wire::kFeaturePosts) != 0 &&
+                       !writes.empty() && writes.size() <= kMostPosted;
+    return posts ? doorbell_->post(writes) : DevicePort::post_registers(writes);
+  }
+
+  int check_posted() override { return doorbell_ ? doorbell_->check_posted() : 0; }
+
   int wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t deadline_ns) override {
     // Acquire: pairs with the device's release store of the word.
     const auto changed = [&] { return __atomic_load_n(word, __ATOMIC_ACQUIRE) != old; };

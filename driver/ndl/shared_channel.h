@@ -58,6 +58,8 @@ class SharedChannel {
   // Relaxed: a thread that sees it late learns it from the socket.
   bool gone() const { return gone_.load(std::memory_order_relaxed); }
   int fail_gone() const;
+  // Fails with a sentence: which process has been silent for so long, and what to do about it.
+  int fail_silent(uint64_t waited_ms) const;
   const wire::Welcome& welcome() const { return welcome_; }
   base::PacketFiles& files() { return files_; }
   const std::string& path() const { return path_; }
@@ -69,8 +71,6 @@ class SharedChannel {
   explicit SharedChannel(std::string path) : path_(std::move(path)) {}
   int greet(uint32_t purpose, int device, int flags, uint32_t limit_ms);
   int await_welcome(uint32_t limit_ms);
-  // Fails with a sentence: which process has been silent for so long, and what to do about it.
-  int fail_silent(uint64_t waited_ms) const;
   // Reads messages until `done` or the deadline; `mutex_` is held by `lock`.
   int pump(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
            uint64_t limit_ms);

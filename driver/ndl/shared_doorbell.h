@@ -5,15 +5,20 @@
 // it sleeps on the channel until the daemon sends a message or dies. Callers: port_shared, any
 // thread. Owns: the mapping and the eventfd. Borrows the channel. Fails: negative errno with the
 // sentence in error.h.
+// Posted writes (wire::PostedWrites) have no answer: the daemon counts what it has carried out and
+// what it has refused, and the next call of post() or check_posted() tells a refusal.
 #ifndef DRIVER_NDL_SHARED_DOORBELL_H
 #define DRIVER_NDL_SHARED_DOORBELL_H
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <span>
 
 #include "driver/base/backoff.h"
 #include "driver/base/deadline.h"
+#include "driver/ndl/port.h"
 #include "driver/ndl/shared_channel.h"
 
 namespace neuron::ndl {
@@ -39,9 +44,19 @@ class SharedDoorbell {
   static constexpr int kNoSlot = 1;
   static constexpr int kRefused = 2;
 
+  // Posts 1 to wire::PostedWrites::kMost register writes, which the daemon carries out in their
+  // order and behind what was posted before; waits only while wire::kPosts of them are on their
+  // way. A failure may be that of earlier ones (check_posted).
+  int post(std::span<const DevicePort::RegisterWrite> writes);
+  // 0, or the failure of what the daemon has refused since the last failure that was returned.
+  int check_posted();
+
   void abandon();
 
  private:
+  bool ring();
+  int refused();
+
   explicit SharedDoorbell(SharedChannel& channel) : channel_(channel) {}
 
   SharedChannel& channel_;
@@ -50,6 +65,10 @@ class SharedDoorbell {
   // Bit per slot in use. Acquire and release hand a slot's number from thread to thread.
   std::atomic<uint32_t> taken_{0};
   uint32_t numbers_[wire::kSlots] = {};
+  std::mutex post_mutex_;  // all below
+  uint32_t posted_ = 0;
+  uint32_t refused_ = 0;                   // those that were told
+  uint64_t addresses_[wire::kPosts] = {};  // of the first register of each, for the sentence
 };
 
 // --- implementation ---------------------------------------------------------------------------

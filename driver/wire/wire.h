@@ -28,7 +28,8 @@ inline constexpr uint16_t kNewestVersion = 1;
 // which got whole memories, those of others included.
 inline constexpr uint64_t kFeatureDoorbells = 2;  // RingPage
 inline constexpr uint64_t kFeatureMapping = 4;    // kMap and kResolve bring files of allocations
-inline constexpr uint64_t kFeatures = kFeatureMapping | kFeatureDoorbells;
+inline constexpr uint64_t kFeaturePosts = 8;      // PostedWrites
+inline constexpr uint64_t kFeatures = kFeatureMapping | kFeatureDoorbells | kFeaturePosts;
 
 inline constexpr size_t kMaxMessage = 64u << 10;
 inline constexpr size_t kMaxInlineData = 32u << 10;  // more goes into a file
@@ -179,10 +180,34 @@ struct Slot {
 
 inline constexpr unsigned kSlots = 32;
 
+// Some register writes that the client does not wait for, one behind the other, with the checks of
+// NEURON_IOCTL_BAR_WRITE: all of them are done or none.
+struct PostedWrites {
+  static constexpr uint32_t kMost = 3;
+  struct Write {
+    uint64_t address;
+    uint32_t value;
+    uint32_t unused;
+  };
+  alignas(64) uint32_t count;
+  uint32_t unused;
+  Write writes[kMost];
+};
+
+inline constexpr unsigned kPosts = 32;
+
+// Posted writes are carried out in their order, and in no order with those of slots. The client
+// fills entry `posted` modulo kPosts once fewer than kPosts are on their way, and counts up.
 struct RingPage {
-  alignas(64) std::atomic<uint32_t> posts;          // client: counts requests of all slots
+  alignas(64) std::atomic<uint32_t> posts;  // client: counts requests of all slots, and posted ones
   alignas(64) std::atomic<uint32_t> daemon_sleeps;  // daemon: write to the eventfd after posting
   Slot slots[kSlots];
+  alignas(64) std::atomic<uint32_t> posted;   // client
+  alignas(64) std::atomic<uint32_t> carried;  // daemon: how many have been carried out or refused
+  std::atomic<uint32_t> refused;              // of them
+  uint32_t refused_last;                      // the number of one, counted from 0
+  int32_t result;                             // of that one
+  PostedWrites written[kPosts];
 };
 
 inline constexpr size_t kRingBytes = (sizeof(RingPage) + 4095) / 4096 * 4096;
@@ -192,6 +217,7 @@ static_assert(sizeof(IoctlRequest) == 40 && sizeof(MapRequest) == 40 && sizeof(R
 static_assert(sizeof(ResolveRequest) == 48 && sizeof(RegisterRequest) == 32);
 static_assert(sizeof(ObserveRequest) == 296);
 static_assert(sizeof(WaitRequest) == 40 && sizeof(DescribeRequest) == 24 && sizeof(Slot) == 128);
+static_assert(sizeof(PostedWrites) == 64 && kRingBytes == 8192);  // as before there were any
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
 // Header of a message of type T.

@@ -107,8 +107,9 @@ typedef enum ccom_algorithm {
   CCOM_HIERARCHICAL = 10,  // pipelined, any algorithm inside
   CCOM_PAIRWISE = 11,
   CCOM_BRUCK = 12,
-  CCOM_TWO_LEVEL = 13,  // all-to-all within the node, then between nodes
-  CCOM_ALGORITHM_COUNT = 14,
+  CCOM_TWO_LEVEL = 13,   // all-to-all within the node, then between nodes
+  CCOM_NODE_CHAIN = 14,  // all-reduce in the order of the ranks, one node after the other
+  CCOM_ALGORITHM_COUNT = 15,
 } ccom_algorithm_t;
 
 typedef struct ccom_comm ccom_comm_t;

@@ -17,8 +17,9 @@ namespace neuron::runtime {
 namespace {
 
 // While a program is executed: quick looks first, then naps, because the execution may compute for
-// long before its collective.
-constexpr base::Backoff::Steps kLooks{.pauses = 16, .yields = 2000};
+// long before its collective. A look asks the kernel about all sockets, on the processor that the
+// awaited device or rank may need: it yields after one.
+constexpr base::Backoff::Steps kLooks{.pauses = 1, .yields = 2000};
 
 constexpr std::chrono::milliseconds kLookAtDevices{100};
 
@@ -178,9 +179,9 @@ bool NetworkProxy::due(void* context, uint32_t stream, uint32_t* number, uint64_
 bool NetworkProxy::signal(void* context, uint32_t stream, uint32_t semaphore, uint64_t time_ps) {
   const Core& core = static_cast<const NetworkProxy*>(context)->core_;
   const uint64_t base = core.place().cc_bar0(stream);
-  // The times before the increment: registers are written in order. One call, since each is a
-  // question to a daemon and its answer.
-  const auto written = core.device().write_registers(
+  // The times before the increment: registers are written in order. Nobody waits until it has
+  // happened; poll() looks whether it has.
+  const auto written = core.device().post_registers(
       {{base + NEURON_CC_ENGINE + NEURON_ENG_ARRIVAL_LO, static_cast<uint32_t>(time_ps)},
        {base + NEURON_CC_ENGINE + NEURON_ENG_ARRIVAL_HI, static_cast<uint32_t>(time_ps >> 32)},
        {base + NEURON_CC_SEMAPHORES + NEURON_SEM_BLOCK_INC + semaphore * 4ull, 1}});
@@ -255,6 +256,15 @@ bool NetworkProxy::poll(bool& busy) {
     note_failure(fail(status_of_collectives(status), "{}", library_.last_error()));
     busy = false;
     return false;
+  }
+  // What was posted and refused: its CC core waits for ever.
+  if (const auto posted = core_.device().check_posted(); !posted && check()) {
+    const Error error = posted.error().with(
+        "the collective core of rank {} cannot be told of a "
+        "message",
+        world_.rank());
+    note_failure(error);
+    world_.note_failure(error.sentence);
   }
   busy = busy || executions_.load(std::memory_order_relaxed) != 0;
   return moved;

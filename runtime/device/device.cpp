@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device/device.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <vector>
 
@@ -129,6 +131,27 @@ Result<void> Device::write_registers(std::initializer_list<RegisterWrite> writes
     return driver_error(NRT_HW_ERROR, result,
                         "writing {} registers, the first of which is {:#x}, of device {}", count,
                         writes.begin()->bar0_offset, index_);
+  }
+  return {};
+}
+
+Result<void> Device::post_registers(std::initializer_list<RegisterWrite> writes) const {
+  std::array<ndl::DevicePort::RegisterWrite, ndl::DevicePort::kMostPosted> posted{};
+  const size_t count = std::min(writes.size(), posted.size());
+  for (size_t i = 0; i < count; ++i) {
+    posted[i] = {ndl_->csr_base[0] + writes.begin()[i].bar0_offset, writes.begin()[i].value};
+  }
+  if (const int result = port_->post_registers({posted.data(), count}); result != 0) {
+    return driver_error(NRT_HW_ERROR, result,
+                        "writing {} registers, the first of which is {:#x}, of device {}", count,
+                        writes.begin()->bar0_offset, index_);
+  }
+  return {};
+}
+
+Result<void> Device::check_posted() const {
+  if (const int result = port_->check_posted(); result != 0) {
+    return driver_error(NRT_HW_ERROR, result, "writing registers of device {}", index_);
   }
   return {};
 }

@@ -69,6 +69,10 @@ class Device {
   };
   // At least one, in this order, with one call of the driver. Fails: NRT_HW_ERROR, of all.
   Result<void> write_registers(std::initializer_list<RegisterWrite> writes) const;
+  // The same of at most three, but perhaps not at once: what a shared device refuses is told by the
+  // next call, or by check_posted(). Allocates nothing.
+  Result<void> post_registers(std::initializer_list<RegisterWrite> writes) const;
+  Result<void> check_posted() const;
 
  private:
   void read_core_map();

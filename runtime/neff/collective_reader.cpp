@@ -41,7 +41,8 @@ constexpr const char* kAlgorithms[] = {"auto",
                                        "hierarchical",
                                        "pairwise",
                                        "bruck",
-                                       "two_level"};
+                                       "two_level",
+                                       "node_chain"};
 static_assert(std::size(kAlgorithms) == CCOM_ALGORITHM_COUNT);
 
 // End of the furthest block of the lists.

@@ -57,23 +57,25 @@ TEST(Instances, ExecuteTwoModelsOfOneCoreInTurn) {
   }
 }
 
-// A mesh sums in the order of the ranks. A ring's order follows the links, so it is another one.
+// A mesh sums in the order of the ranks, and so does what two instances take by themselves. A
+// ring's order follows the links, so it is another one.
 TEST(Instances, GiveTheBitsOfOneInstanceWhereSumsAreInTheOrderOfTheRanks) {
   const Folder folder;
   const Daemon first = daemon_of(folder, "first"), second = daemon_of(folder, "second");
   const Daemon whole(folder, "trn1.32xlarge", {.name = "whole", .before = {}, .arguments = {}});
   std::vector<std::vector<std::string>> told;
-  for (const bool one : {true, false}) {
+  for (const auto& [one, algorithm] : {std::pair{true, "mesh"}, {false, "mesh"}, {false, ""}}) {
     Ranks ranks(
         folder,
         one ? std::vector{whole.emulator()} : std::vector{first.emulator(), second.emulator()},
-        one ? 4 : 2, "mesh");
+        one ? 4 : 2, algorithm);
     ASSERT_EQ(ranks.lines(), ranks.all_say("ready"));
     ASSERT_EQ(ranks.ask("load good"), ranks.all_say("ready"));
     told.push_back(ranks.ask("bits"));
   }
   EXPECT_THAT(told[0][0], HasSubstr("bits "));
   EXPECT_EQ(told[0], told[1]);
+  EXPECT_EQ(told[0], told[2]) << "without a named algorithm";
   EXPECT_EQ(told[0], std::vector<std::string>(4, told[0][0]));
 }
 

@@ -11,7 +11,11 @@
 #include <random>
 #include <utility>
 
+#include "driver/ndl/error.h"
 #include "driver/ndl/port_backends.h"
+#include "hw/address_map.h"
+#include "hw/control.h"
+#include "tests/multi/device_client.h"
 #include "tests/multi/long_work.h"
 #include "tests/multi/observer.h"
 #include "tests/support/daemon.h"
@@ -62,6 +66,48 @@ TEST(SharedDevice, CopiesThroughTheMappingAndThroughDescriptorsBringTheSameBytes
     ASSERT_EQ(worker.line(), "ready") << worker.log();
     EXPECT_GT(std::atof(worker.ask("copy 1").c_str()), 0) << way << worker.log();
   }
+}
+
+// The ring of posted writes has 32 entries.
+TEST(SharedDevice, RegistersAreWrittenInTheOrderInWhichTheyWerePostedAndARefusalIsTold) {
+  constexpr uint64_t kSemaphores = NEURON_V2_CORE_WINDOW(0) + NEURON_CORE_SEMAPHORES;
+  constexpr uint64_t kCell = 9 * 4;
+  const Folder folder;
+  Daemon daemon(folder);
+  const auto client = DeviceClient::open(daemon.socket());
+  ASSERT_NE(client, nullptr);
+  ndl::DevicePort& port = client->port();
+  neuron_ioctl_device_info info = {};
+  ASSERT_EQ(port.ioctl(NEURON_IOCTL_DEVICE_INFO, &info), 0) << ndl::last_error();
+  const uint64_t block = info.bar_address[0] + kSemaphores;
+  const uint64_t set = block + NEURON_SEM_BLOCK_SET + kCell;
+  const uint64_t increment = block + NEURON_SEM_BLOCK_INC + kCell;
+  const uint64_t trigger = info.bar_address[0] + NEURON_V2_MISC_RAM + NEURON_FW_TRIGGER;
+  const auto reads = [&](uint32_t wanted) {
+    return test::eventually([&] {
+      uint32_t value = 0;
+      return port.read_register(kSemaphores + NEURON_SEM_BLOCK_READ + kCell, &value) == 0 &&
+             value == wanted;
+    });
+  };
+  using Writes = std::vector<ndl::DevicePort::RegisterWrite>;
+  for (uint32_t i = 1; i <= 100; ++i) {
+    ASSERT_EQ(port.post_registers(Writes{{set, 1000}, {set, i}, {increment, 2}}), 0)
+        << ndl::last_error();
+  }
+  EXPECT_TRUE(reads(102)) << "the last ones were written last";
+  EXPECT_EQ(port.check_posted(), 0);
+  ASSERT_EQ(port.post_registers(Writes{{increment, 1}, {trigger, 1}}), 0);
+  ASSERT_TRUE(test::eventually([&] { return port.check_posted() == -EINVAL; }));
+  EXPECT_THAT(ndl::last_error(), HasSubstr("has refused 1 posted writes of registers"));
+  EXPECT_EQ(port.check_posted(), 0) << "it is told once";
+  ASSERT_EQ(port.post_registers(Writes{{increment, 5}}), 0) << ndl::last_error();
+  EXPECT_TRUE(reads(107)) << "nothing of the refused ones was written";
+  EXPECT_EQ(port.post_registers(Writes{}), -EINVAL);
+  daemon.process().kill();
+  uint32_t value = 0;
+  EXPECT_EQ(port.read_register(kSemaphores + NEURON_SEM_BLOCK_READ + kCell, &value), -ENODEV);
+  EXPECT_EQ(port.post_registers(Writes{{increment, 1}}), -ENODEV);
 }
 
 TEST(SharedDevice, TheDaemonTellsTheAdapterThatItsProfileNames) {

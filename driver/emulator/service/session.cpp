@@ -240,6 +240,14 @@ int Session::write_register(uint64_t offset, uint32_t value, bool run_inline) {
   return check_present();
 }
 
+int Session::write_registers(unsigned long long* addresses, uint32_t* values, uint32_t count) {
+  neuron_ioctl_bar_rw access = {};
+  access.address = addresses;
+  access.data = values;
+  access.count = count;
+  return ioctl(NEURON_IOCTL_BAR_WRITE, &access);
+}
+
 int Session::wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t deadline_ns) {
   if (!instance_.is_usable()) return instance_.refuse_after_fork();
   if (restricted_ || core >= device_.cores() || !word) {

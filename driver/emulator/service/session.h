@@ -40,6 +40,8 @@ class Session {
   int resolve(uint64_t handle, uint64_t offset, uint64_t size, Place* place);
   int read_register(uint64_t offset, uint32_t* value);
   int write_register(uint64_t offset, uint32_t value, bool run_inline);
+  // As NEURON_IOCTL_BAR_WRITE: all of them or none.
+  int write_registers(unsigned long long* addresses, uint32_t* values, uint32_t count);
   int wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t deadline_ns);
   std::string describe(unsigned core);
   // The process of this session is gone: calls in progress give up soon, and release() also stops

@@ -28,19 +28,20 @@ constexpr const char* kAlgorithms[] = {"auto",
                                        "hier",
                                        "pairwise",
                                        "bruck",
-                                       "two_level"};
+                                       "two_level",
+                                       "node_chain"};
 //   auto, ring, bidirectional, 2D, pipelined 2D, kanga, mesh, one step, recursive, tree, hier,
-//   pairwise, bruck, two level
+//   pairwise, bruck, two level, chain
 constexpr Operation kOperations[] = {
-    {"all_reduce", "yyyEEpyyyyn---"},      {"all_gather", "yyyEEpy-yynyy-"},
-    {"reduce_scatter", "yyyEEpy-yyny--"},  {"alltoall", "y-----y----yye"},
-    {"broadcast", "yy----yyyyn---"},       {"reduce", "yy----yyyyn---"},
-    {"gather", "yy----y--yn---"},          {"scatter", "yy----y--yn---"},
-    {"sendrecv", "y-----y-------"},        {"permute", "y-----y-------"},
-    {"barrier", "yy----y-yyn-y-"},         {"all_gatherv", "yyy---y--yny--"},
-    {"reduce_scatterv", "yyy---y--yny--"}, {"alltoallv", "y-----y----y--"},
+    {"all_reduce", "yyyEEpyyyyn---e"},      {"all_gather", "yyyEEpy-yynyy--"},
+    {"reduce_scatter", "yyyEEpy-yyny---"},  {"alltoall", "y-----y----yye-"},
+    {"broadcast", "yy----yyyyn----"},       {"reduce", "yy----yyyyn----"},
+    {"gather", "yy----y--yn----"},          {"scatter", "yy----y--yn----"},
+    {"sendrecv", "y-----y--------"},        {"permute", "y-----y--------"},
+    {"barrier", "yy----y-yyn-y--"},         {"all_gatherv", "yyy---y--yny---"},
+    {"reduce_scatterv", "yyy---y--yny---"}, {"alltoallv", "y-----y----y---"},
 };
-static_assert(std::size(kAlgorithms) == 14);
+static_assert(std::size(kAlgorithms) == 15);
 
 constexpr const char* kTypes[] = {"uint8", "int8", "fp8e3",  "fp8",   "fp8e5", "uint16", "int16",
                                   "fp16",  "bf16", "uint32", "int32", "fp32",  "uint64", "int64"};

@@ -336,6 +336,7 @@ TEST_P(NccomTest, RunsAlgorithmsThatNeedSeveralHosts) {
   for (const auto& [operation, algorithm] : {std::pair{"allr", "two_d_ring"},
                                              {"allr", "pipelined_two_d_ring"},
                                              {"allr", "hier"},
+                                             {"allr", "node_chain"},
                                              {"allg", "two_d_ring"},
                                              {"redsct", "hier"},
                                              {"bcast", "hier"},

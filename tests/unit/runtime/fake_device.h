@@ -10,6 +10,7 @@
 #define TESTS_UNIT_RUNTIME_FAKE_DEVICE_H
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -66,6 +67,7 @@ struct FakeState {
   // Calls that fail, with a negative errno, and which were made.
   std::map<unsigned long, int> failing;
   std::vector<unsigned long> calls;
+  std::atomic<int> posted{0};  // what became of posted register writes
   int wait_result = -ETIMEDOUT;
   int waits = 0;
   // After a register was written; before a register is read.
@@ -110,6 +112,7 @@ class FakeDevice : public ndl::DevicePort {
  public:
   explicit FakeDevice(FakeState& state) : state_(state) {}
 
+  int check_posted() override { return state_.posted; }
   int ioctl(unsigned long request, void* argument) override {
     const std::lock_guard lock(state_.calling);
     state_.calls.push_back(request);

@@ -69,6 +69,7 @@ constexpr std::array<Name, CCOM_ALGORITHM_COUNT> kAlgorithms = {{
     {"pairwise", "pair"},
     {"bruck", "log"},
     {"two_level", "2_level"},
+    {"node_chain", "chain"},
 }};
 
 template <size_t N>

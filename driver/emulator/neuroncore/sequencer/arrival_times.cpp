@@ -54,7 +54,11 @@ void ArrivalTimes::add(unsigned cell, uint32_t units, const Stamp& stamp) {
     std::prev(at)->units += units;
     return;
   }
-  c.entries.insert(at, {units, stamp});
+  if (at == c.entries.end()) {
+    c.entries.push_back({units, stamp});  // insert() would allocate in front of an empty deque
+  } else {
+    c.entries.insert(at, {units, stamp});
+  }
   crowded_ = crowded_ || c.entries.size() > c.many;
 }
 

@@ -106,6 +106,39 @@ void Doorbell::serve() {
     base::take_from_other_processes();
     serve(i, number);
   }
+  carry_posts();
+}
+
+void Doorbell::carry_posts() {
+  // Acquire: pairs with the client's release store, which follows the entries.
+  const uint32_t posted = page_->posted.load(std::memory_order_acquire);
+  // A client may say that there are more than there is room for: the rest has its turn later.
+  for (unsigned n = 0; n < wire::kPosts && carried_ != posted; ++n) {
+    if (session_.abandoned()) return;
+    base::take_from_other_processes();
+    const wire::PostedWrites& entry = page_->written[carried_ % wire::kPosts];
+    // Once each, before any of it is looked at: the client may change it at any time.
+    const uint32_t count = copy_out(entry.count);
+    unsigned long long addresses[wire::PostedWrites::kMost];
+    uint32_t values[wire::PostedWrites::kMost];
+    for (uint32_t i = 0; i < wire::PostedWrites::kMost; ++i) {
+      addresses[i] = copy_out(entry.writes[i].address);
+      values[i] = copy_out(entry.writes[i].value);
+    }
+    int result = -EINVAL;
+    if (count != 0 && count <= wire::PostedWrites::kMost) {
+      result = session_.write_registers(addresses, values, count);  // throws nothing
+    }
+    if (result != 0) {
+      __atomic_store_n(&page_->refused_last, carried_, __ATOMIC_RELAXED);
+      __atomic_store_n(&page_->result, result, __ATOMIC_RELAXED);
+      // Release: the client reads both once it sees the count.
+      page_->refused.store(++refused_, std::memory_order_release);
+    }
+    base::hand_to_other_processes();
+    // Release: the client may fill the entry anew.
+    page_->carried.store(++carried_, std::memory_order_release);
+  }
 }
 
 void Doorbell::serve(unsigned index, uint32_t number) {

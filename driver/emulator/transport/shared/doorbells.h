@@ -4,16 +4,18 @@
 // Concepts: each connection has a Doorbell: a page that both sides map (wire::RingPage) and an
 // eventfd. One thread has the *watch*: it looks at all pages and carries accesses out. After a
 // write to a launch semaphore it runs the execution group of the core for a short while; the
-// client's wait runs the rest. When nothing has come for kSpin, the watcher sleeps until an eventfd
-// is written. When several clients are busy, it wakes helpers. No lock is held while a doorbell is
-// served: its thread has *taken* it, and whoever removes it waits for that one alone.
-// A slice may be long nevertheless, because one instruction is not cut. So one of the threads that
-// rest, the *deputy*, looks every kLook which doorbells have been served since its last look: their
-// threads are *overdue*. It takes the watch over from one that has it, and there is always a next
-// deputy. A client has as many overdue threads as its share lets it (service/shares.h); its other
-// doorbells wait. Callers: connections add and remove theirs. Owns: the threads. A hostile client
-// may have written what a page contains. Fails: create returns null with the sentence in
-// service/error.h; where the host gives no more threads, others wait for an overdue one.
+// client's wait runs the rest. Writes that a client has posted (wire::PostedWrites) are carried out
+// behind its accesses, in their order, and have no answer. When nothing has come for kSpin, the
+// watcher sleeps until an eventfd is written. When several clients are busy, it wakes helpers. No
+// lock is held while a doorbell is served: its thread has *taken* it, and whoever removes it waits
+// for that one alone. A slice may be long nevertheless, because one instruction is not cut. So one
+// of the threads that rest, the *deputy*, looks every kLook which doorbells have been served since
+// its last look: their threads are *overdue*. It takes the watch over from one that has it, and
+// there is always a next deputy. A client has as many overdue threads as its share lets it
+// (service/shares.h); its other doorbells wait. Callers: connections add and remove theirs. Owns:
+// the threads. A hostile client may have written what a page contains. Fails: create returns null
+// with the sentence in service/error.h; where the host gives no more threads, others wait for an
+// overdue one.
 #ifndef DRIVER_EMULATOR_TRANSPORT_SHARED_DOORBELLS_H
 #define DRIVER_EMULATOR_TRANSPORT_SHARED_DOORBELLS_H
 
@@ -65,6 +67,7 @@ class Doorbell {
  private:
   Doorbell(service::Session& session, int socket) : session_(session), socket_(socket) {}
   void serve(unsigned index, uint32_t number);
+  void carry_posts();
 
   service::Session& session_;
   const int socket_;
@@ -75,6 +78,8 @@ class Doorbell {
   std::atomic_flag taken_;
   std::atomic<uint32_t> posts_{0};  // relaxed: only whether there is something new
   std::array<uint32_t, wire::kSlots> served_{};
+  uint32_t carried_ = 0;  // posted writes
+  uint32_t refused_ = 0;  // of them
 };
 
 class Doorbells {

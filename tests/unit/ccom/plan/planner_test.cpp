@@ -84,6 +84,40 @@ TEST(Planner, TakesAnAlgorithmWithFewPeersWhereACcCoreCountsArrivalsOfFewerThanA
   EXPECT_EQ(taken({128}, CCOM_ALL_GATHER), CCOM_ALGORITHM_AUTO) << "it adds nothing";
 }
 
+TEST(Planner, AddsNodeAfterNodeOnDevicesWhereThatGivesTheBitsOfTheMeshWithFewerMessages) {
+  CostParameters costs;
+  costs.medium = Medium::kDevice;
+  const auto taken = [&](const std::vector<uint32_t>& nodes, const auto& change) {
+    const Planner planner(make_group(nodes, 2), costs);
+    Request request = make_request(CCOM_ALL_REDUCE, planner.group().ranks(), 4096);
+    change(request);
+    return planner.device_default(request);
+  };
+  const auto nothing = [](Request&) {};
+  EXPECT_EQ(taken({4, 4}, nothing), CCOM_NODE_CHAIN);
+  EXPECT_EQ(taken({4, 4}, [](Request& r) { r.type = CCOM_INT64; }), CCOM_NODE_CHAIN);
+  EXPECT_EQ(taken({4, 4}, [](Request& r) { r.type = CCOM_BF16; }), CCOM_MESH)
+      << "the sum of a node would be rounded";
+  EXPECT_EQ(taken({4, 4}, [](Request& r) { r.reduction = CCOM_AVERAGE; }), CCOM_MESH);
+  EXPECT_EQ(taken({4, 4}, [](Request& r) { r.operation = CCOM_REDUCE; }), CCOM_MESH);
+  EXPECT_EQ(taken({8}, nothing), CCOM_MESH);
+  EXPECT_EQ(taken({4, 4, 4}, nothing), CCOM_MESH) << "the second would wait for the first";
+  EXPECT_EQ(taken({5, 3}, nothing), CCOM_MESH) << "the nodes are uneven";
+  const Wish empty("");
+  EXPECT_EQ(taken({4, 4}, nothing), CCOM_NODE_CHAIN) << "an empty wish is none";
+  const Wish named("ring");
+  EXPECT_EQ(taken({4, 4}, nothing), CCOM_ALGORITHM_AUTO) << "the planner obeys it";
+}
+
+TEST(Planner, AddsInTheOrderOfTheRanksWhereNodesHaveThemInAnother) {
+  CostParameters costs;
+  costs.medium = Medium::kDevice;
+  Group mixed = make_group({4, 4}, 2);
+  std::swap(mixed.places[1], mixed.places[6]);
+  EXPECT_EQ(Planner(mixed, costs).device_default(make_request(CCOM_ALL_REDUCE, 8, 4096)), CCOM_MESH)
+      << "ranks 1 and 6 are on each other's node";
+}
+
 TEST(Planner, ObeysTheCallerAndSaysWhatItCannotDo) {
   const Planner planner(make_group({4}), {});
   Request request = make_request(CCOM_ALL_TO_ALL, 4, 8);

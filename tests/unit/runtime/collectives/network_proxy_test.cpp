@@ -95,6 +95,16 @@ TEST_F(Proxy, SignalsACollectiveCoreWithOneCallThatEndsWithTheSemaphore) {
   EXPECT_EQ(machine_.state.written[2].second, 1u);
 }
 
+TEST_F(Proxy, FailsWhereTheDeviceHasRefusedASignalThatWasPosted) {
+  proxy_->begin();
+  EXPECT_TRUE(proxy_->check());
+  machine_.state.posted = -EIO;
+  EXPECT_TRUE(test::eventually([&] { return !proxy_->check(); }));
+  EXPECT_THAT(proxy_->check().error().sentence,
+              testing::HasSubstr("the collective core of rank 0 cannot be told of a message"));
+  proxy_->end();
+}
+
 TEST_F(Proxy, ClosesWhenItEnds) {
   EXPECT_EQ(fake_->proxies, 1);
   proxy_->begin();

@@ -95,6 +95,22 @@ TEST(Device, WritesSeveralRegistersInTheirOrderWithOneCall) {
   EXPECT_EQ(machine.state.count(NEURON_IOCTL_BAR_WRITE) - before, 1u);
 }
 
+TEST(Device, PostsSeveralRegistersInTheirOrderWithOneCallWhereTheDriverHasNoOtherWay) {
+  FakeMachine machine;
+  machine.state.written.clear();
+  const size_t before = machine.state.count(NEURON_IOCTL_BAR_WRITE);
+  ASSERT_TRUE(machine.device->post_registers({{0x88, 7}, {0x40, 8}, {0x88, 9}}));
+  EXPECT_EQ(machine.state.written,
+            (std::vector<std::pair<uint64_t, uint32_t>>{{0x88, 7}, {0x40, 8}, {0x88, 9}}));
+  EXPECT_EQ(machine.state.count(NEURON_IOCTL_BAR_WRITE) - before, 1u);
+  EXPECT_TRUE(machine.device->check_posted());
+  machine.state.failing = {{NEURON_IOCTL_BAR_WRITE, -EIO}};
+  const auto failed = machine.device->post_registers({{0x44, 5}});
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().sentence,
+              HasSubstr("writing 1 registers, the first of which is 0x44, of device 0"));
+}
+
 TEST(Device, SaysWhichRegisterCouldNotBeReachedAndWhatWasToBeWritten) {
   FakeMachine machine;
   machine.state.failing = {{NEURON_IOCTL_BAR_READ, -EIO}, {NEURON_IOCTL_BAR_WRITE, -EIO}};

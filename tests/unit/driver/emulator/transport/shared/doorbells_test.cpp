@@ -71,11 +71,30 @@ class Client {
     slot.value = 1;
     base::hand_to_other_processes();
     slot.posted.store(++number_);
+    ring();
+  }
+  void ring() {
     page_->posts.fetch_add(1);
     if (page_->daemon_sleeps.load() == 0) return;
     const uint64_t one = 1;
     EXPECT_EQ(::write(bell_->event(), &one, sizeof(one)), 8);
   }
+  // Puts writes of registers at these offsets of BAR 0 into the next entry; `count`: what it says.
+  void put(const std::vector<uint64_t>& offsets, uint32_t count) {
+    neuron_ioctl_device_info info = {};
+    EXPECT_EQ(session_->ioctl(NEURON_IOCTL_DEVICE_INFO, &info), 0) << service::last_error();
+    wire::PostedWrites& entry = page_->written[page_->posted.load() % wire::kPosts];
+    entry.count = count;
+    for (size_t i = 0; i < offsets.size(); ++i) {
+      entry.writes[i] = {info.bar_address[0] + offsets[i], static_cast<uint32_t>(i), 0};
+    }
+    base::hand_to_other_processes();
+    page_->posted.fetch_add(1);
+  }
+  bool carried(uint32_t count) {
+    return test::eventually([&] { return page_->carried.load() == count; }, kSoon);
+  }
+  wire::RingPage& page() { return *page_; }
   // Launches a program.
   void launch() { post(kSemaphores + NEURON_SEM_BLOCK_INC, wire::kFlagWrite | wire::kFlagInline); }
   // Whether a register is read in time.
@@ -92,6 +111,71 @@ class Client {
   wire::RingPage* page_ = nullptr;
   uint32_t number_ = 0;
 };
+
+// What clients post without waiting for an answer.
+class PostedWrites : public service::ServiceTest {
+ protected:
+  static constexpr uint64_t kFirst = 0x2610030, kSecond = 0x2620030;
+
+  void SetUp() override {
+    ServiceTest::SetUp();
+    doorbells_ = Doorbells::create();
+    ASSERT_NE(doorbells_, nullptr) << service::last_error();
+    client_ = std::make_unique<Client>(*instance_, service::Client{1001, 1, 2});
+    ASSERT_TRUE(doorbells_->add(client_->bell()));
+    behaviour_.record = true;
+  }
+  void TearDown() override {
+    doorbells_->remove(client_->bell());
+    client_.reset();
+    doorbells_.reset();
+  }
+
+  std::unique_ptr<Doorbells> doorbells_;
+  std::unique_ptr<Client> client_;
+};
+
+TEST_F(PostedWrites, AreCarriedOutInTheirOrderAlsoRoundTheEndOfTheRing) {
+  std::vector<uint64_t> expected;
+  for (uint32_t i = 0; i < 3 * wire::kPosts / 2; ++i) {
+    const uint64_t last = i % 2 == 0 ? kFirst : kSecond;
+    client_->put({kSecond, kFirst, last}, 3);
+    expected.insert(expected.end(), {kSecond, kFirst, last});
+    // Some one by one, some together.
+    if (i % 5 != 0) client_->ring();
+    if (i % 20 == 19) ASSERT_TRUE(client_->carried(i + 1)) << i;
+  }
+  client_->ring();
+  ASSERT_TRUE(client_->carried(3 * wire::kPosts / 2));
+  EXPECT_EQ(behaviour_.writes, expected);
+  EXPECT_EQ(client_->page().refused.load(), 0u);
+}
+
+TEST_F(PostedWrites, ThatTheClientMayNotMakeAreRefusedAsAWholeAndCountedAndTheNextOnesAreMade) {
+  client_->put({kFirst, NEURON_V2_MISC_RAM + NEURON_FW_TRIGGER}, 2);
+  client_->put({kFirst}, 0);
+  client_->put({kFirst, kFirst, kFirst}, wire::PostedWrites::kMost + 1);
+  client_->put({kSecond}, 1);
+  client_->ring();
+  ASSERT_TRUE(client_->carried(4));
+  EXPECT_EQ(behaviour_.writes, (std::vector<uint64_t>{kSecond}));
+  EXPECT_EQ(client_->page().refused.load(), 3u);
+  EXPECT_EQ(client_->page().refused_last, 2u);
+  EXPECT_EQ(client_->page().result, -EINVAL);
+}
+
+TEST_F(PostedWrites, OfAClientThatSaysToHaveMoreThanThereIsRoomForKeepNobodyWaiting) {
+  Client neighbour(*instance_, {1002, 2, 3});
+  ASSERT_TRUE(doorbells_->add(neighbour.bell()));
+  client_->page().posted.store(0x80000000u);
+  client_->ring();
+  for (int i = 0; i < 100; ++i) {
+    client_->ring();
+    EXPECT_TRUE(neighbour.reads()) << i;
+  }
+  EXPECT_EQ(behaviour_.writes, std::vector<uint64_t>{});
+  doorbells_->remove(neighbour.bell());
+}
 
 class LongPrograms : public service::ServiceTest {
  protected:
