@@ -425,6 +425,30 @@ TEST(ControlFlow, RefusesALoopOfTheDeviceWithoutAnEnd) {
   });
 }
 
+// Neither one that never began, nor one that began around the body that is open.
+TEST(ControlFlow, IgnoresTheEndOfALoopOfTheDeviceThatIsNotOpenThere) {
+  const auto bytes_with = [](bool more_ends) {
+    Fixture f;
+    auto& schedule = f.program.parts().schedule;
+    f.work();
+    if (more_ends) schedule.end_while();
+    schedule.begin_while(f.condition());
+    f.program.loop(2, [&] {
+      f.work();
+      if (more_ends) schedule.end_while();
+    });
+    EXPECT_TRUE(schedule.in_while());
+    schedule.end_while();
+    if (more_ends) schedule.end_while();
+    EXPECT_FALSE(schedule.in_while());
+    f.work();
+    const auto built = f.program.build();
+    EXPECT_TRUE(built) << built.error().sentence;
+    return built ? *built : std::vector<uint8_t>{};
+  };
+  EXPECT_EQ(bytes_with(true), bytes_with(false));
+}
+
 TEST(ControlFlow, RefusesMoreNumbersThanThereAreRegisters) {
   expect_refused("needs registers for 64 numbers and for the addresses of 0 inputs",
                  [](Fixture& f) {
