@@ -162,7 +162,8 @@ TEST_F(EdgeValues, RowsOfSeveralPiecesAreFoldedWithAllOfTheirPieces) {
   for (int64_t row = 0; row < kRows; ++row) {
     double sum = 0;
     for (int64_t k = 0; k < kDepth; ++k) {
-      const double value = k == row * 450 ? 1000 + static_cast<double>(row) : static_cast<double>(k % 3);
+      const double value =
+          k == row * 450 ? 1000 + static_cast<double>(row) : static_cast<double>(k % 3);
       list.push_back(value);
       sum += value;
     }

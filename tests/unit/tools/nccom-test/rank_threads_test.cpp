@@ -51,7 +51,8 @@ TEST(RankThreads, RunAllRanksOfAJobToItsEnd) {
   const Options options = two_sizes(3);
   const Job job = *make_job(options);
   Said said;
-  auto threads = RankThreads::start({&options, &job, 7, Backend::kHost}, {0, 3}, "", "", said.sink());
+  auto threads =
+      RankThreads::start({&options, &job, 7, Backend::kHost}, {0, 3}, "", "", said.sink());
   ASSERT_TRUE(threads) << threads.error().sentence;
   EXPECT_TRUE((*threads)->ended(std::chrono::minutes(1)));
   EXPECT_EQ(said.of(Message::Kind::kEnd).size(), 3u);

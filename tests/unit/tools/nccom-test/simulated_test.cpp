@@ -147,9 +147,12 @@ TEST(Simulated, CostsOfStepsContentionAndFailuresTakeTime) {
 
 // What is not named costs nothing.
 TEST(Simulated, EachCostTakesTimeOfItsOwn) {
-  for (const auto& [cost, operation] :
-       {std::pair{"send=9e6", "allr"}, {"receive=9e6", "allr"}, {"message=9e6", "allr"},
-        {"local=9e6", "allr"}, {"reduce=0.01", "allr"}, {"copy=0.0001", "allg"}}) {
+  for (const auto& [cost, operation] : {std::pair{"send=9e6", "allr"},
+                                        {"receive=9e6", "allr"},
+                                        {"message=9e6", "allr"},
+                                        {"local=9e6", "allr"},
+                                        {"reduce=0.01", "allr"},
+                                        {"copy=0.0001", "allg"}}) {
     EXPECT_GT(ring_time("64M", {"--costs", cost}, operation),
               1.5 * ring_time("64M", {"--costs", "none"}, operation))
         << cost;

@@ -182,9 +182,10 @@ TEST(LaterGenerations, RefuseProductsOfBlockScaledMatricesThatDoNotGoTogether) {
   const std::string sentence = "expected [K, M], [K, N] and [M, N]";
   EXPECT_EQ(refusal(128, 128, 128), "");
   EXPECT_THAT(refusal(64, 128, 128), HasSubstr("into [64, 128]; " + sentence));
-  EXPECT_THAT(refusal(128, 128, 64),
-              HasSubstr("matmul of [128, 128] (stationary) and [64, 128] (moving) into [128, 128]; " +
-                        sentence));
+  EXPECT_THAT(
+      refusal(128, 128, 64),
+      HasSubstr("matmul of [128, 128] (stationary) and [64, 128] (moving) into [128, 128]; " +
+                sentence));
 }
 
 TEST(LaterGenerations, WriteSparseProducts) {
