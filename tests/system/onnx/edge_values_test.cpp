@@ -139,6 +139,43 @@ TEST_F(EdgeValues, WholeNumbersAreDividedWithAllTheirBits) {
   run();
 }
 
+// Divisors whose significands have bits in both halves.
+TEST_F(EdgeValues, RealNumbersAreDividedByKnownOnesAsByThoseOfInputs) {
+  const std::vector<double> list = {1, -3, 1e-20, 12345.678F, 3e37F, 0, kInfinity, kNan};
+  const Value x = reals(list);
+  for (const float divisor : {3.3F, -0.1F, 16777215.0F, 1.00000012F, 7.0F}) {
+    std::vector<double> quotients;
+    for (const double value : list) {
+      quotients.push_back(static_cast<float>(static_cast<float>(value) / divisor));
+    }
+    expect(b_.map(Function::kDivide, x, double{divisor}), quotients);
+    expect(b_.map(Function::kDivide, x, reals(std::vector<double>(list.size(), divisor))),
+           quotients);
+  }
+  run();
+}
+
+// A partition folds 4096 elements at a time.
+TEST_F(EdgeValues, RowsOfSeveralPiecesAreFoldedWithAllOfTheirPieces) {
+  constexpr int64_t kRows = 20, kDepth = 9000;
+  std::vector<double> list, sums, largest;
+  for (int64_t row = 0; row < kRows; ++row) {
+    double sum = 0;
+    for (int64_t k = 0; k < kDepth; ++k) {
+      const double value =
+          k == row * 450 ? 1000 + static_cast<double>(row) : static_cast<double>(k % 3);
+      list.push_back(value);
+      sum += value;
+    }
+    sums.push_back(sum);
+    largest.push_back(1000 + static_cast<double>(row));
+  }
+  const Value x = b_.reshape(reals(list), {kRows, kDepth});
+  expect(b_.reduce(Function::kAdd, x, {1}, false), sums);
+  expect(b_.reduce(Function::kMaximum, x, {1}, false), largest);
+  run();
+}
+
 TEST_F(EdgeValues, PowersOfWholeNumbersKeepTheLowBits) {
   const Value a = wholes(Type::kI32, {3, 7, -3, 2, 0, -1, -1, 5});
   const Value b = wholes(Type::kI32, {19, 11, 17, 31, 0, -3, -4, -1});

@@ -103,6 +103,7 @@ TEST_F(Reset, FailsWhenTheChipGoesOffInTheMiddle) {
   ASSERT_EQ(run({"--device", "0"}), 0) << said();
   ASSERT_EQ(inject(R"({"at": "chip", "kind": "off", "n": 5})"), 0);
   EXPECT_EQ(run({"--device", "0", "--timeout", "3"}), 1);
+  ASSERT_FALSE(states_.empty()) << said();
   EXPECT_EQ(states_.back(), "failed");
   for (const std::string& state : states_) EXPECT_NE(state, "ready");
 }

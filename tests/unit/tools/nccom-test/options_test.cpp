@@ -135,6 +135,22 @@ TEST(Options, EveryFlagOfTheOriginalIsUnderstood) {
   EXPECT_THAT(options->launch, HasSubstr("--jobid 12"));
 }
 
+TEST(Options, OfThePlaceOfRanksAreUnderstoodAndTheLastOneCounts) {
+  const auto options = parsed({"--root-comm-id", "10.0.0.1:1", "--root-comm-id", "10.0.0.2:45000",
+                               "--providers", "tcp,verbs", "--timeout", "1234", "--fast-order",
+                               "--no-shared-memory", "-r", "2", "allr"});
+  ASSERT_TRUE(options) << options.error().sentence;
+  EXPECT_EQ(options->root, "10.0.0.2:45000");
+  EXPECT_EQ(options->providers, "tcp,verbs");
+  EXPECT_EQ(options->timeout_ms, 1234u);
+  EXPECT_TRUE(options->fast_order);
+  EXPECT_TRUE(options->no_shared_memory);
+  const auto silent = parsed({"-r", "2", "allr"});
+  ASSERT_TRUE(silent) << silent.error().sentence;
+  EXPECT_EQ(silent->root, "");
+  EXPECT_FALSE(silent->fast_order);
+}
+
 TEST(Options, CheckWithoutAValueMayStandBeforeTheOperation) {
   for (const auto& words : {std::vector<std::string>{"-r", "2", "-c", "allr"},
                             std::vector<std::string>{"allr", "-r", "2", "-c"},

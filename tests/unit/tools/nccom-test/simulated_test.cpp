@@ -117,9 +117,10 @@ TEST(Simulated, ProgressTellsSizeAlgorithmAndShare) {
   EXPECT_THAT(ran.progress, HasSubstr("% of"));
 }
 
-double ring_time(const std::string& size, std::vector<std::string> more) {
-  std::vector<std::string> words = {"allr", "--simulate",  "trn1.32xlarge", "--chips",
-                                    "32",   "--algorithm", "ring"};
+double ring_time(const std::string& size, std::vector<std::string> more,
+                 const std::string& operation = "allr") {
+  std::vector<std::string> words = {operation, "--simulate",  "trn1.32xlarge", "--chips",
+                                    "32",      "--algorithm", "ring"};
   words.insert(words.end(), more.begin(), more.end());
   const auto ran = simulated(words, size);
   EXPECT_TRUE(ran.run) << ran.run.error().sentence;
@@ -142,6 +143,20 @@ TEST(Simulated, CostsOfStepsContentionAndFailuresTakeTime) {
   EXPECT_GT(ring_time("512M", {"--costs", "none", "--contention", "none"}), 0.99 * large);
   EXPECT_GT(ring_time("512M", {"--costs", "none", "--fail", "1/nic3"}), 1.2 * large);
   EXPECT_GT(ring_time("512M", {"--costs", "none", "--fail", "0/0-1", "1/nic3"}), 1.2 * large);
+}
+
+// What is not named costs nothing.
+TEST(Simulated, EachCostTakesTimeOfItsOwn) {
+  for (const auto& [cost, operation] : {std::pair{"send=9e6", "allr"},
+                                        {"receive=9e6", "allr"},
+                                        {"message=9e6", "allr"},
+                                        {"local=9e6", "allr"},
+                                        {"reduce=0.01", "allr"},
+                                        {"copy=0.0001", "allg"}}) {
+    EXPECT_GT(ring_time("64M", {"--costs", cost}, operation),
+              1.5 * ring_time("64M", {"--costs", "none"}, operation))
+        << cost;
+  }
 }
 
 TEST(Simulated, CostsAndLinksThatCannotBeReadAreNamed) {

@@ -192,8 +192,39 @@ TEST_F(MadeUpHost, TellsASocketThatIsNotThereFromOneThatNobodyServes) {
   ASSERT_EQ(listen(server, 1), 0);
   EXPECT_EQ(look_for_devices(host_.places).obstacle, Obstacle::kNone);
   close(server);
-  host_.places.emulator = "unix:" + std::string(200, 'x');
-  EXPECT_EQ(look_for_devices(host_.places).obstacle, Obstacle::kNoDaemon);
+}
+
+// A path of a socket ends with a zero within 108 bytes.
+TEST_F(MadeUpHost, RefusesANameThatNoSocketCanHave) {
+  const auto access_of = [&](const std::string& path) {
+    host_.places.emulator = "unix:" + path;
+    const Access access = look_for_devices(host_.places);
+    EXPECT_EQ(access.obstacle, Obstacle::kNoDaemon) << path;
+    return access.found + "; " + access.action;
+  };
+  for (const size_t length : {0, 108, 200}) {
+    const std::string path(length, 'x');
+    EXPECT_EQ(access_of(path), "NEURON_EMULATOR names no socket: \"unix:" + path +
+                                   "\"; set NEURON_EMULATOR=unix:PATH, at most 107 characters");
+  }
+  EXPECT_NE(access_of(std::string(107, 'x')).find("there is no such socket"), std::string::npos);
+}
+
+TEST_F(MadeUpHost, KnowsNothingOfMemoryThatTheKernelDoesNotTell) {
+  host_.proc = root_ + "/proc";
+  const auto of = [&](const char* text) {
+    put(host_.proc + "/meminfo", text);
+    Checks checks;
+    check_limits(host_, checks);
+    const Check* found = find(checks, "memory.available");
+    EXPECT_NE(found, nullptr);
+    return found ? *found : Check{};
+  };
+  EXPECT_EQ(of("MemTotal: 33554432 kB\n").verdict, Verdict::kSkip);
+  EXPECT_EQ(of("MemTotal: 33554432 kB\n").found, "not known");
+  EXPECT_EQ(of("MemAvailable: 33554432 kB\n").verdict, Verdict::kPass);
+  EXPECT_EQ(of("MemAvailable: 33554432 kB\n").found, "32.0 GiB available");
+  EXPECT_EQ(of("MemTotal: 33554432 kB\nMemAvailable: 1 kB\n").verdict, Verdict::kWarn);
 }
 
 TEST_F(MadeUpHost, SaysWhoHoldsTheCoresAndWarnsWhenNoneIsFree) {

@@ -35,6 +35,21 @@ TEST(NeuronLsTable, HasTwoCentredHeaderRowsAndOnlyTheColumnsThatAreNeeded) {
             "+--------+--------+----------+--------+--------------+----------+------+\n");
 }
 
+// 40 characters of a command have room in the usual table, 80 in the wide one.
+TEST(NeuronLsTable, ShortensCommandsThatAreLongerThanTheirColumn) {
+  for (const auto& [wide, room] : {std::pair{false, size_t{40}}, {true, size_t{80}}}) {
+    const auto row_of = [wide = wide](const std::string& command) {
+      Device busy = device(0, {});
+      busy.processes = {{100, command, "NA"}};
+      return format_table(inventory({busy}), wide);
+    };
+    const std::string fits(room, 'c');
+    EXPECT_NE(row_of(fits).find("| " + fits + " |"), std::string::npos) << row_of(fits);
+    const std::string cut = std::string(room - 3, 'c') + "...";
+    EXPECT_NE(row_of(fits + "d").find("| " + cut + " |"), std::string::npos) << row_of(fits + "d");
+  }
+}
+
 // As the user guide of that time and the guide for deep learning images show an inf1.6xlarge.
 TEST(NeuronLsTable, OfInferentia1HasTheColumnsOfItsTime) {
   Inventory of_inf1 = inventory({device(0, {1}), device(1, {2, 0}), device(2, {3, 1})});

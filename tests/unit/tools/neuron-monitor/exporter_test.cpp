@@ -113,7 +113,9 @@ TEST(ScrapeServer, KeepsAConnectionForTheNextScrape) {
   Client client(served.exporter->port());
   for (int i = 0; i < 3; ++i) {
     client.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
-    EXPECT_THAT(client.answer("\r\n\r\nok\n"), StartsWith("HTTP/1.1 200 OK\r\n"));
+    const std::string answer = client.answer("\r\n\r\nok\n");
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+    EXPECT_THAT(answer, HasSubstr("\r\nContent-Length: 3\r\n")) << "where the next one begins";
   }
 }
 
@@ -137,6 +139,10 @@ TEST(ScrapeServer, AnswersAHeadWithoutABody) {
                                "HEAD /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(head, StartsWith("HTTP/1.1 200 OK\r\n"));
   EXPECT_THAT(head, EndsWith("\r\n\r\n"));
+  const std::string whole = get(served.exporter->port(), "/metrics");
+  const size_t bytes = whole.size() - (whole.find("\r\n\r\n") + 4);
+  EXPECT_THAT(head, HasSubstr("\r\nContent-Length: " + std::to_string(bytes) + "\r\n"));
+  EXPECT_THAT(whole, HasSubstr("\r\nContent-Length: " + std::to_string(bytes) + "\r\n"));
 }
 
 TEST(ScrapeServer, GoesOnBesideHundredsOfSilentClients) {

@@ -210,6 +210,13 @@ TEST(TopKeys, HaveTheMeaningsOfTheOriginal) {
   EXPECT_FALSE(person.view().flops);
   person.press(' ');
   EXPECT_EQ(person.view().status, "paused");
+  person.press(' ');
+  EXPECT_EQ(person.view().status, "");
+  person.press('g');
+  EXPECT_FALSE(person.view().show_history);
+  person.press('g');
+  EXPECT_TRUE(person.view().show_history);
+  person.press(' ');
   EXPECT_EQ(person.press(','), Command::kStepBack);
   EXPECT_EQ(person.press('.'), Command::kStepForward);
   const State before = person.state;

@@ -151,6 +151,24 @@ TEST(TopLayout, HasABarForEachOfSixteenDevicesWhereThereIsRoom) {
   EXPECT_THAT(text, HasSubstr("d: previous/next tab"));
 }
 
+TEST(TopLayout, HasNoHistoryWhereNobodyWantsIt) {
+  View view = crowded_view();
+  view.show_history = false;
+  EXPECT_THAT(text_of(view, 180, 62), Not(HasSubstr("History")));
+}
+
+TEST(TopLayout, AddsUpCorrectedErrorsOfBothKindsOfMemory) {
+  View view = crowded_view();
+  view.hardware.mem_ecc_corrected = 5;
+  view.hardware.sram_ecc_corrected = 3;
+  view.hardware.mem_ecc_uncorrected = 20;
+  view.hardware.mem_ecc_repairable_uncorrected = 40;
+  view.hardware.sram_ecc_uncorrected = 60;
+  const std::string line = line_of(view, 120, "Errors");
+  EXPECT_THAT(line, HasSubstr("ECC uncorrected: 120 "));
+  EXPECT_THAT(line, HasSubstr(" corrected: 8 "));
+}
+
 TEST(TopLayout, PutsSixteenDevicesIntoAHeatMapWhereThereIsNot) {
   const std::string text = text_of(crowded_view(), 80, 24);
   EXPECT_THAT(text, HasSubstr("ND15"));

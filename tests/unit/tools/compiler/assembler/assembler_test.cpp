@@ -173,6 +173,31 @@ END
   EXPECT_EQ(*write(second.assembly), *file);
 }
 
+// The name of the main program stands for no function, wherever the program lies in the file.
+TEST(Assembler, TransfersOfAFunctionInFrontOfTheMainProgramAreItsOwn) {
+  const Assembled result = assembled(R"(.engine SP
+.dma 0 : x -> sbuf [128:262144, 16], queue=q, function=early
+.dma 1 : x -> sbuf + 32 [128:262144, 16], queue=q, function=main
+.entry early function
+  dma_trigger 0
+  ret
+main:
+  dma_trigger 1
+  ret
+)");
+  ASSERT_TRUE(result.ok()) << render(result.errors, "t", "");
+  const auto file = write(result.assembly);
+  ASSERT_TRUE(file.has_value()) << file.error().sentence;
+  const auto container = neff::Container::open(*file);
+  const auto model = neff::load_model(*container, {});
+  ASSERT_TRUE(model.has_value()) << model.error().sentence;
+  const neff::EngineProgram& program = model->subgraphs[0].engines[NEURON_ENGINE_SP];
+  EXPECT_EQ(program.main, 1U);
+  EXPECT_EQ(program.entries.at(0).name, "early");
+  EXPECT_EQ(program.dma.at(0).function, 0U);
+  EXPECT_EQ(program.dma.at(1).function, std::nullopt);
+}
+
 // Two programs of a logical core. The number of the semaphore is that of the other core's list.
 std::string two_cores(const std::string& told, const std::string& write,
                       const std::string& transfer, unsigned lnc = 2) {

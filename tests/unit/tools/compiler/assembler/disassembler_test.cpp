@@ -82,6 +82,28 @@ TEST(Disassembler, CollectivesOfTheBuilderComeBackToTheSameBytes) {
   expect_same_file(must(program.build()), "collectives");
 }
 
+TEST(Disassembler, ProgramsOfCollectiveCoresComeBackToTheSameBytes) {
+  const Bytes file = assembled_bytes(R"(.neff name=rings, build=unit
+.engine SP
+  ret
+.engine CC stream=2, bin=ring.bin
+  ret
+.engine CC
+  nop
+  ret
+)");
+  expect_same_file(file, "rings");
+  const auto shown = must(disassemble(file));
+  EXPECT_THAT(shown.text, AllOf(HasSubstr("ring.bin"), HasSubstr("stream=2")));
+  const auto container = must(neff::Container::open(file));
+  const neff::Model model = must(neff::load_model(container, {}));
+  const auto& programs = model.subgraphs.at(0).collectives;
+  ASSERT_EQ(programs.size(), 2U);
+  EXPECT_EQ(programs[0].stream, 2U);
+  EXPECT_EQ(programs[0].program.instructions(), 1U);
+  EXPECT_EQ(programs[1].program.instructions(), 2U);
+}
+
 // A logical core has two physical ones, and a file for it a second program, sg01.
 TEST(Disassembler, BothProgramsOfALogicalCoreOfTwoComeBackToTheSameBytes) {
   using builder::Engine;

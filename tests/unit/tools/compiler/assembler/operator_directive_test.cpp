@@ -69,5 +69,25 @@ TEST(OperatorDirective, RefusesWhatIsNoCall) {
               HasSubstr("name= or multicore"));
 }
 
+std::string call_with(int arguments) {
+  std::string list;
+  for (int i = 0; i < arguments; ++i) list += (i == 0 ? "int64 " : ", int64 ") + std::to_string(i);
+  return ".operator relu = \"ops\" (" + list + ") -> y f32 [2, 3]";
+}
+
+// The result is the sixteenth of the description.
+TEST(OperatorDirective, HasFifteenArgumentsAndNotOneMore) {
+  const Assembled most = assembled_directive(call_with(15));
+  ASSERT_TRUE(most.ok()) << render(most.errors, "t", "");
+  const auto& bytes = most.assembly.members.at("sg00/relu.description");
+  neuron_operator_description d;
+  ASSERT_EQ(bytes.size(), sizeof(d));
+  std::memcpy(&d, bytes.data(), sizeof(d));
+  EXPECT_EQ(d.arguments, 16u);
+  EXPECT_EQ(d.argument[14].value, 14u);
+  EXPECT_EQ(d.argument[15].kind, unsigned{NEURON_OPERATOR_TENSOR});
+  EXPECT_THAT(directive_refusal(call_with(16)), HasSubstr("expected at most 15 arguments"));
+}
+
 }  // namespace
 }  // namespace neuron::assembler

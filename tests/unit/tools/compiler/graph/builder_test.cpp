@@ -276,6 +276,15 @@ TEST(Tensor, CountsElementsThatNoNumberHolds) {
   EXPECT_EQ(strides_of({2, large, large})[0], std::numeric_limits<int64_t>::max());
 }
 
+TEST(Tensor, HasAShapeThatSentencesName) {
+  EXPECT_EQ(shape_text({}), "scalar");
+  EXPECT_EQ(shape_text({7}), "7");
+  EXPECT_EQ(shape_text({2, 0, 30}), "2x0x30");
+  Builder b("g");
+  b.size(b.scalar(Type::kF32, 1), 0);
+  EXPECT_THAT(b.problem(), HasSubstr("dimension 0 of an array of scalar"));
+}
+
 TEST(Tensor, KeepsTheBitsOfItsTypeInBytes) {
   Tensor half = Tensor::zeros(Type::kF16, {2});
   half.set(0, 1.0 / 3);

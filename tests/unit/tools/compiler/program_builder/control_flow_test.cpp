@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "hw/address_map.h"
+#include "tests/unit/tools/compiler/program_builder/program_reader.h"
 #include "tests/unit/tools/compiler/program_builder/short_names.h"
 #include "tools/compiler/program_builder/program.h"
 
@@ -303,6 +304,35 @@ TEST(ControlFlow, FollowsValuesOfNumbersThroughFunctions) {
   expect_refused("function \"outer\" uses number \"given\"", through(false));
 }
 
+// What an instruction reads and writes are the registers that its numbers were given first.
+TEST(ControlFlow, NamesTheRegistersOfItsNumbers) {
+  Fixture f;
+  const Index a = f.control.number("a", 9), b = f.control.number("b", 9);
+  f.control.set(a, 3);
+  f.control.set(b, 4);
+  f.control.set(a, b, NEURON_ALU_ADD, 1);
+  f.control.set(b, a, NEURON_ALU_SUB, b);
+  f.control.store(f.word.all(), b);
+  const auto loaded = testing::load(f.program.build());
+  std::vector<isa::Instruction> moves, sums, stores;
+  for (const isa::Instruction& i : loaded.code[NEURON_ENGINE_SP]) {
+    if (i.opcode == NEURON_OP_MOV) moves.push_back(i);
+    if (i.opcode == NEURON_OP_ALU && i.flow.alu != NEURON_ALU_MIN) sums.push_back(i);
+    if (i.opcode == NEURON_OP_STORE) stores.push_back(i);
+  }
+  ASSERT_EQ(moves.size(), 2u);
+  ASSERT_EQ(sums.size(), 2u);
+  ASSERT_EQ(stores.size(), 1u);
+  const uint8_t first = moves[0].flow.rd, second = moves[1].flow.rd;
+  EXPECT_NE(first, second);
+  EXPECT_EQ(sums[0].flow.rd, first);
+  EXPECT_EQ(sums[0].flow.ra, second);
+  EXPECT_EQ(sums[1].flow.rd, second);
+  EXPECT_EQ(sums[1].flow.ra, first);
+  EXPECT_EQ(sums[1].flow.rb, second);
+  EXPECT_EQ(stores[0].flow.ra, second);
+}
+
 TEST(ControlFlow, RefusesOperationsThatNumbersDoNotHave) {
   expect_refused("numbers have no operation eq with 1", [](Fixture& f) {
     const Index n = f.number(5);
@@ -393,6 +423,30 @@ TEST(ControlFlow, RefusesALoopOfTheDeviceWithoutAnEnd) {
     f.program.parts().schedule.begin_while(f.condition());
     f.work();
   });
+}
+
+// Neither one that never began, nor one that began around the body that is open.
+TEST(ControlFlow, IgnoresTheEndOfALoopOfTheDeviceThatIsNotOpenThere) {
+  const auto bytes_with = [](bool more_ends) {
+    Fixture f;
+    auto& schedule = f.program.parts().schedule;
+    f.work();
+    if (more_ends) schedule.end_while();
+    schedule.begin_while(f.condition());
+    f.program.loop(2, [&] {
+      f.work();
+      if (more_ends) schedule.end_while();
+    });
+    EXPECT_TRUE(schedule.in_while());
+    schedule.end_while();
+    if (more_ends) schedule.end_while();
+    EXPECT_FALSE(schedule.in_while());
+    f.work();
+    const auto built = f.program.build();
+    EXPECT_TRUE(built) << built.error().sentence;
+    return built ? *built : std::vector<uint8_t>{};
+  };
+  EXPECT_EQ(bytes_with(true), bytes_with(false));
 }
 
 TEST(ControlFlow, RefusesMoreNumbersThanThereAreRegisters) {

@@ -167,6 +167,27 @@ TEST(LaterGenerations, WriteProductsOfF8AndOfBlockScaledMatrices) {
   EXPECT_TRUE(p.build());
 }
 
+TEST(LaterGenerations, RefuseProductsOfBlockScaledMatricesThatDoNotGoTogether) {
+  const auto refusal = [](uint32_t rows, uint32_t columns, uint32_t parts) {
+    Program p("products", 4);
+    const Tile left = p.sbuf("left", 128, 128, NEURON_DTYPE_F8E4FNX4);
+    const Tile right = p.sbuf("right", parts, 128, NEURON_DTYPE_F8E4FNX4);
+    const Tile scales = p.sbuf("scales", 128, 128, kU8);
+    const Tile product = p.psum("product", rows, columns, kBf16);
+    p.memset(Engine::kDve, scales.all(), 0);
+    p.matmul_mx(product.all(), {left.all(), scales.all(), 0},
+                {right.all(), scales.row_range(0, parts), 0});
+    return error_of(p);
+  };
+  const std::string sentence = "expected [K, M], [K, N] and [M, N]";
+  EXPECT_EQ(refusal(128, 128, 128), "");
+  EXPECT_THAT(refusal(64, 128, 128), HasSubstr("into [64, 128]; " + sentence));
+  EXPECT_THAT(
+      refusal(128, 128, 64),
+      HasSubstr("matmul of [128, 128] (stationary) and [64, 128] (moving) into [128, 128]; " +
+                sentence));
+}
+
 TEST(LaterGenerations, WriteSparseProducts) {
   Program p("sparse", 3);
   const Tile w = p.sbuf("w", 128, 64, kBf16), x = p.sbuf("x", 128, 4 * 200, kBf16);
