@@ -38,7 +38,7 @@ constexpr Case kCases[] = {
     {"ring, 256 chips, 8 channels, costs", CCOM_ALL_REDUCE, CCOM_RING, 256, 8, 4, 64 << 20, true},
     {"hierarchical, 1024 chips, costs", CCOM_ALL_REDUCE, CCOM_HIERARCHICAL, 1024, 8, 4, 64 << 20,
      true},
-    {"tree, 1024 chips", CCOM_ALL_REDUCE, CCOM_TREE, 1024, 8, 4, 64 << 20},
+    {"tree, 32,768 chips", CCOM_ALL_REDUCE, CCOM_TREE, 32768, 8, 4, 64 << 20},
     {"mesh, 512 chips, costs", CCOM_ALL_REDUCE, CCOM_MESH, 512, 1, 4, 64 << 20, true},
     {"all-to-all, 512 chips", CCOM_ALL_TO_ALL, CCOM_MESH, 512, 1, 4, 64 << 20},
     {"all-to-all, 2048 chips", CCOM_ALL_TO_ALL, CCOM_MESH, 2048, 1, 4, 64 << 20},
