@@ -29,7 +29,7 @@ uint32_t EventFlows::allocate() {
     return number;
   }
   const uint32_t number = ++made_;
-  if (number / kOfBlock == blocks_.size()) blocks_.push_back(std::make_unique<Block>());
+  if ((number - 1) / kOfBlock == blocks_.size()) blocks_.push_back(std::make_unique<Block>());
   if (keeps_divided_) divided_.emplace_back();
   return number;
 }
@@ -40,7 +40,7 @@ uint32_t EventFlows::allocate_slots() {
     free_slots_ = static_cast<uint32_t>(slots_of(number)[0]);
   } else {
     number = ++made_slots_;
-    if (number / kOfBlock == slots_.size()) {
+    if ((number - 1) / kOfBlock == slots_.size()) {
       slots_.push_back(std::make_unique<uint64_t[]>(uint64_t{window_ - 1} * kOfBlock));
     }
   }
@@ -56,16 +56,22 @@ uint16_t EventFlows::latency_number(uint64_t latency_ps) {
   return number;
 }
 
-bool EventFlows::idle(const EventFlow& flow, uint32_t number, uint64_t now_ps) {
-  if (flow.flying != 0 || flow.sender_waits || flow.receiver_waits || flow.slot > now_ps) {
-    return false;
+uint32_t EventFlows::live(const EventFlow& flow, uint64_t now_ps) {
+  uint32_t live = flow.flying;
+  for (uint32_t at = 0; at < window_ && (at == 0 || flow.more != 0); ++at) {
+    const uint32_t behind = at < flow.head ? flow.head - at : flow.head + window_ - at;
+    if (behind <= flow.flying) continue;  // on its way, or arrived
+    if ((at == 0 ? flow.slot : slot(flow, at)) > now_ps) ++live;
   }
-  if (keeps_divided_ && divided_[number - 1].free_ps > now_ps) return false;
-  if (flow.more == 0) return true;
-  for (uint32_t at = 1; at < window_; ++at) {
-    if (slot(flow, at) > now_ps) return false;
+  return live;
+}
+
+uint64_t EventFlows::live_messages(uint64_t now_ps) {
+  uint64_t messages = 0;
+  for (const uint32_t number : table_) {
+    if (number != 0) messages += live((*this)[number], now_ps);
   }
-  return true;
+  return messages;
 }
 
 void EventFlows::release(uint32_t number) {
@@ -94,7 +100,7 @@ Result<uint32_t> EventFlows::between(Rank from, Rank to, uint32_t channel, std::
   fresh = *found == 0;
   if (!fresh) return *found;
   NEURON_CHECK(network_.path(sender, receiver, hops));
-  if (2 * (uint64_t{size_} + 1) > table_.size()) {
+  if (4 * (uint64_t{size_} + 1) > 3 * table_.size()) {
     std::vector<uint32_t> flows;
     for (const uint32_t number : table_) {
       if (number != 0) flows.push_back(number);

@@ -50,17 +50,22 @@ class EventFlows {
   Result<uint32_t> between(Rank from, Rank to, uint32_t channel, std::vector<Hop>& hops,
                            bool& fresh);
   EventFlow& operator[](uint32_t number) {
-    return blocks_[number / kOfBlock]->flows[number % kOfBlock];
+    return blocks_[(number - 1) / kOfBlock]->flows[(number - 1) % kOfBlock];
   }
   const EventFlow& operator[](uint32_t number) const {
-    return blocks_[number / kOfBlock]->flows[number % kOfBlock];
+    return blocks_[(number - 1) / kOfBlock]->flows[(number - 1) % kOfBlock];
   }
   Divided& divided(uint32_t number) { return divided_[number - 1]; }
   uint64_t latency_ps(const EventFlow& flow) const { return latencies_[flow.latency]; }
 
   // The slot of the next message to send, and of the next one to receive, of which there must be
-  // one.
-  uint64_t& head(EventFlow& flow) {
+  // one. A flow whose last credit is back has all of them back, and begins with its first slot
+  // again; so few flows need others.
+  uint64_t& head(EventFlow& flow, uint64_t now_ps) {
+    if (flow.head != 0 && flow.flying == 0) {
+      const uint64_t last = flow.head == 1 ? flow.slot : slot(flow, flow.head - 1u);
+      if (last <= now_ps) flow.head = 0;
+    }
     if (flow.head == 0) return flow.slot;
     if (flow.more == 0) flow.more = allocate_slots();
     return slot(flow, flow.head);
@@ -74,6 +79,8 @@ class EventFlows {
   // Forgets flows that are as good as new at `now_ps`. Before that, calls gone(flow, number).
   template <class Gone>
   void forget_idle(uint64_t now_ps, Gone gone);
+  // How many messages have been sent whose credits are not back.
+  uint64_t live_messages(uint64_t now_ps);
   uint32_t size() const { return size_; }
   // Bytes of the flows that there are, of their slots and of the table, and about how many a flow
   // takes that has had several messages.
@@ -101,8 +108,8 @@ class EventFlows {
     const size_t mask = table_.size() - 1;
     size_t at = hash(receiver, from) & mask;
     for (; table_[at] != 0; at = (at + 1) & mask) {
-      const Block& block = *blocks_[table_[at] / kOfBlock];
-      const uint32_t within = table_[at] % kOfBlock;
+      const Block& block = *blocks_[(table_[at] - 1) / kOfBlock];
+      const uint32_t within = (table_[at] - 1) % kOfBlock;
       if (block.from[within] == from && block.flows[within].receiver == receiver) break;
     }
     return table_[at];
@@ -111,13 +118,16 @@ class EventFlows {
     return slots_of(flow.more)[at - 1];
   }
   uint64_t* slots_of(uint32_t more) {
-    return &slots_[more / kOfBlock][uint64_t{more % kOfBlock} * (window_ - 1)];
+    return &slots_[(more - 1) / kOfBlock][uint64_t{(more - 1) % kOfBlock} * (window_ - 1)];
   }
-  Rank& sender_of(uint32_t number) { return blocks_[number / kOfBlock]->from[number % kOfBlock]; }
+  Rank& sender_of(uint32_t number) {
+    return blocks_[(number - 1) / kOfBlock]->from[(number - 1) % kOfBlock];
+  }
   uint32_t allocate();
   uint32_t allocate_slots();
   uint16_t latency_number(uint64_t latency_ps);
-  bool idle(const EventFlow& flow, uint32_t number, uint64_t now_ps);
+  // Messages on their way and credits on their way back.
+  uint32_t live(const EventFlow& flow, uint64_t now_ps);
   void release(uint32_t number);
   void rebuild(const std::vector<uint32_t>& flows, size_t size);
 
@@ -144,7 +154,7 @@ void EventFlows::forget_idle(uint64_t now_ps, Gone gone) {
   for (const uint32_t number : table_) {
     if (number == 0) continue;
     EventFlow& flow = (*this)[number];
-    if (!idle(flow, number, now_ps)) {
+    if (flow.sender_waits || flow.receiver_waits || live(flow, now_ps) != 0) {
       kept.push_back(number);
       continue;
     }

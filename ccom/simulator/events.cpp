@@ -15,14 +15,16 @@ namespace neuron::ccom {
 namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
-constexpr uint32_t kFewFlows = 1 << 12;        // more than this, and idle flows are forgotten
+constexpr uint32_t kFewFlows = 1 << 10;        // more than this, and idle flows are forgotten
 constexpr uint64_t kProgressEvents = 1 << 16;  // between two reports
+constexpr uint64_t kCountEvents = 1 << 12;     // between two counts of messages
 
 enum class Phase : uint8_t { kFetch, kTry, kFinish };
 
 // What is the same for all resources of a kind, with the occupancy of the last message: most have
 // the size of the one before.
 struct Link {
+  double bytes_per_second;
   double ps_per_byte;
   uint64_t latency_ps;
   uint64_t bytes = UINT64_MAX;
@@ -139,18 +141,19 @@ class Simulator {
   std::vector<uint64_t> carried_;
   EventQueue queue_;
   uint64_t now_ = 0;
-  uint64_t live_ = 0;  // messages that have been sent and not received
   Simulation result_;
   Error failure_;
   const Schedule& schedule_;
 };
 
 uint32_t Simulator::link_number(const Hop& hop) {
-  const double ps = ps_per_byte(hop.bytes_per_second);
   for (uint32_t i = 0; i < links_.size(); ++i) {
-    if (links_[i].ps_per_byte == ps && links_[i].latency_ps == hop.latency_ps) return i;
+    const Link& link = links_[i];
+    if (link.bytes_per_second == hop.bytes_per_second && link.latency_ps == hop.latency_ps) {
+      return i;
+    }
   }
-  links_.push_back({ps, hop.latency_ps});
+  links_.push_back({hop.bytes_per_second, ps_per_byte(hop.bytes_per_second), hop.latency_ps});
   return static_cast<uint32_t>(links_.size() - 1);
 }
 
@@ -217,7 +220,7 @@ void Simulator::forget_idle_flows() {
       if (receiver.in == number) receiver.in_peer = kNobody;
     });
   }
-  most_flows_ = std::max(kFewFlows, 2 * flows_.size());
+  most_flows_ = std::max(kFewFlows, flows_.size() / 2 * 3);
 }
 
 // The arrival time of a message that is sent now.
@@ -252,7 +255,7 @@ bool Simulator::send(Lane& lane, uint32_t number) {
     flow.sender_waits = true;
     return false;
   }
-  uint64_t& slot = flows_.head(flow);
+  uint64_t& slot = flows_.head(flow, now_);
   if (slot > now_) {  // the credit is on its way
     queue_.push(slot, number);
     return false;
@@ -265,7 +268,6 @@ bool Simulator::send(Lane& lane, uint32_t number) {
   ++flow.flying;
   ++result_.messages;
   ++result_.events;
-  result_.most_messages = std::max(result_.most_messages, ++live_);
   if (std::exchange(flow.receiver_waits, false)) queue_.push(slot, flow.receiver);
   return finish(lane, number, options_.costs.send_ps);
 }
@@ -284,7 +286,6 @@ bool Simulator::receive(Lane& lane, uint32_t number) {
   }
   slot = now_ + options_.costs.receive_ps + flows_.latency_ps(flow);
   --flow.flying;
-  --live_;
   ++result_.events;
   if (std::exchange(flow.sender_waits, false)) queue_.push(slot, flow.sender);
   return finish(lane, number, options_.costs.receive_ps);
@@ -410,6 +411,9 @@ Result<Simulation> Simulator::run() {
     if (--countdown == 0) {
       countdown = kProgressEvents;
       if (options_.progress) options_.progress({result_.steps, now_});
+    }
+    if (options_.loads && countdown % kCountEvents == 0) {
+      result_.most_messages = std::max(result_.most_messages, flows_.live_messages(now_));
     }
     const EventQueue::Event event = queue_.pop();
     prefetch();

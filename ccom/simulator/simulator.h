@@ -80,10 +80,10 @@ struct Simulation {
   uint64_t messages = 0;  // of all ranks, or of the simulated ones when folded
   uint64_t events = 0;    // arrivals, credits and ends of local steps that take time
   uint64_t steps = 0;
-  // Engine of events: messages that were sent and not received at most at a time, and the bytes
-  // that messages and events took at most.
-  uint64_t most_messages = 0;
+  // Engine of events: the bytes of flows, messages and events at most; with `loads` also how many
+  // messages there were whose credits were not back, by samples the most.
   uint64_t message_bytes = 0;
+  uint64_t most_messages = 0;
   uint32_t ranks = 0;    // simulated
   bool complete = true;  // false: stopped at until_ps, which is time_ps
   bool folded = false;
