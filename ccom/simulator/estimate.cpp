@@ -74,8 +74,8 @@ Result<SimulationEstimate> estimate(const Group& group, const Plan& plan,
   result.steps = sum.steps * share;
   result.memory_bytes =
       static_cast<double>(lanes * (queued ? event_lane_bytes() : dataflow_lane_bytes())) +
-      share * (sum.program_bytes + sum.flows * of_flow) +
-      16.0 * network.resources() + static_cast<double>(sizeof(Place)) * group.ranks();
+      share * (sum.program_bytes + sum.flows * of_flow) + 16.0 * network.resources() +
+      static_cast<double>(sizeof(Place)) * group.ranks();
   return result;
 }
 

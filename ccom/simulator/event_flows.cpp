@@ -92,13 +92,9 @@ void EventFlows::rebuild(const std::vector<uint32_t>& flows, size_t size) {
   size_ = static_cast<uint32_t>(flows.size());
 }
 
-Result<uint32_t> EventFlows::between(Rank from, Rank to, uint32_t channel, std::vector<Hop>& hops,
-                                     bool& fresh) {
+Result<uint32_t> EventFlows::make(Rank from, Rank to, uint32_t channel, std::vector<Hop>& hops) {
   const Rank receiver = network_.stand_in(to), sender = network_.moved(to, from);
   const uint32_t lane = receiver * channels_ + channel;
-  uint32_t* found = &entry(lane, sender);
-  fresh = *found == 0;
-  if (!fresh) return *found;
   NEURON_CHECK(network_.path(sender, receiver, hops));
   if (4 * (uint64_t{size_} + 1) > 3 * table_.size()) {
     std::vector<uint32_t> flows;
@@ -106,7 +102,6 @@ Result<uint32_t> EventFlows::between(Rank from, Rank to, uint32_t channel, std::
       if (number != 0) flows.push_back(number);
     }
     rebuild(flows, 2 * table_.size());
-    found = &entry(lane, sender);
   }
   if (latencies_.size() == kMostLatencies) {
     return fail(CCOM_UNSUPPORTED, "the routes of this topology have more than {} latencies",
@@ -129,7 +124,7 @@ Result<uint32_t> EventFlows::between(Rank from, Rank to, uint32_t channel, std::
   }
   flow.latency = latency_number(latency_ps);
   if (keeps_divided_) divided_[number - 1] = part;
-  *found = number;
+  entry(lane, sender) = number;
   ++size_;
   return number;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages of each pair and channel as the engine of events keeps them, in little memory: half a
-// cache line a flow.
+// The messages of each pair and channel as the engine of events keeps them, in little memory: half
+// a cache line a flow.
 //
 // Concepts: as in flow.h, message n uses slot n mod window; the sender writes its arrival there,
 // the receiver replaces it by the time at which the credit is back. The first slot is in the flow;
@@ -45,10 +45,12 @@ class EventFlows {
   EventFlows(const Network& network, const Survey& survey, uint32_t window, uint32_t channels,
              bool divided);
 
-  // The flow between two ranks, as flow.h explains. `hops` is the caller's room, and holds the route
-  // if `fresh` is set.
-  Result<uint32_t> between(Rank from, Rank to, uint32_t channel, std::vector<Hop>& hops,
-                           bool& fresh);
+  // The flow between two ranks, as flow.h explains; 0: there is none.
+  uint32_t find(Rank from, Rank to, uint32_t channel) {
+    return entry(network_.stand_in(to) * channels_ + channel, network_.moved(to, from));
+  }
+  // Makes one that there is not. `hops` is the caller's room, and holds the route afterwards.
+  Result<uint32_t> make(Rank from, Rank to, uint32_t channel, std::vector<Hop>& hops);
   EventFlow& operator[](uint32_t number) {
     return blocks_[(number - 1) / kOfBlock]->flows[(number - 1) % kOfBlock];
   }
@@ -114,9 +116,7 @@ class EventFlows {
     }
     return table_[at];
   }
-  uint64_t& slot(const EventFlow& flow, uint32_t at) {
-    return slots_of(flow.more)[at - 1];
-  }
+  uint64_t& slot(const EventFlow& flow, uint32_t at) { return slots_of(flow.more)[at - 1]; }
   uint64_t* slots_of(uint32_t more) {
     return &slots_[(more - 1) / kOfBlock][uint64_t{(more - 1) % kOfBlock} * (window_ - 1)];
   }
@@ -142,8 +142,8 @@ class EventFlows {
   uint32_t free_ = 0;  // the first place of a forgotten flow; its `sent` is the next one
   std::vector<std::unique_ptr<uint64_t[]>> slots_;
   uint32_t made_slots_ = 0;
-  uint32_t free_slots_ = 0;        // likewise, by the first slot
-  std::vector<Divided> divided_;   // by flow, or empty
+  uint32_t free_slots_ = 0;       // likewise, by the first slot
+  std::vector<Divided> divided_;  // by flow, or empty
   std::vector<uint64_t> latencies_;
   const bool keeps_divided_;
 };

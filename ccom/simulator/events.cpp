@@ -15,9 +15,9 @@ namespace neuron::ccom {
 namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
-constexpr uint32_t kFewFlows = 1 << 10;        // more than this, and idle flows are forgotten
+constexpr uint32_t kFewFlows = 2;              // of a lane; more, and idle ones are forgotten
 constexpr uint64_t kProgressEvents = 1 << 16;  // between two reports
-constexpr uint64_t kCountEvents = 1 << 12;     // between two counts of messages
+constexpr uint64_t kCountEvents = 1021;  // between two counts of messages, or as many as flows
 
 enum class Phase : uint8_t { kFetch, kTry, kFinish };
 
@@ -87,6 +87,8 @@ class Simulator {
         routes_(queued_ ? lanes_.size() : 0),
         free_(network.resources(), 0),
         carried_(options.loads ? network.resources() : 0, 0),
+        few_flows_(kFewFlows * static_cast<uint32_t>(lanes_.size())),
+        most_flows_(few_flows_),
         queue_(lanes_.size()),
         schedule_(schedule) {}
 
@@ -135,10 +137,11 @@ class Simulator {
   std::vector<Link> links_;                                     // a few
   std::vector<Memory> memory_;                                  // by rank, or empty
   uint32_t hbm_link_ = 0, dma_link_ = 0;
-  uint32_t most_flows_ = kFewFlows;
   std::vector<Hop> hops_;
   std::vector<uint64_t> free_;  // by resource: when it is free
   std::vector<uint64_t> carried_;
+  const uint32_t few_flows_;
+  uint32_t most_flows_;  // before the next look for idle ones
   EventQueue queue_;
   uint64_t now_ = 0;
   Simulation result_;
@@ -188,19 +191,23 @@ bool Simulator::find(Lane& lane, uint32_t number, bool sending) {
   const Rank rank = rank_of(number), peer = lane.step.peer;
   const uint32_t channel = number % channels_;
   if (flows_.size() >= most_flows_) forget_idle_flows();
-  bool fresh = false;
-  const auto found = sending ? flows_.between(rank, peer, channel, hops_, fresh)
-                             : flows_.between(peer, rank, channel, hops_, fresh);
-  if (!found) {
-    failure_ = found.error();
-    return false;
+  const Rank from = sending ? rank : peer, to = sending ? peer : rank;
+  uint32_t flow = flows_.find(from, to, channel);
+  const bool fresh = flow == 0;
+  if (fresh) {
+    const auto made = flows_.make(from, to, channel, hops_);
+    if (!made) {
+      failure_ = made.error();
+      return false;
+    }
+    flow = *made;
   }
   if (!sending) {
-    lane.in = *found;
+    lane.in = flow;
     lane.in_peer = peer;
     return true;
   }
-  lane.out = *found;
+  lane.out = flow;
   lane.out_peer = peer;
   if (!queued_) return true;
   const auto routed = set_route(number, fresh);
@@ -220,7 +227,7 @@ void Simulator::forget_idle_flows() {
       if (receiver.in == number) receiver.in_peer = kNobody;
     });
   }
-  most_flows_ = std::max(kFewFlows, flows_.size() / 2 * 3);
+  most_flows_ = std::max(few_flows_, flows_.size() / 2 * 3);
 }
 
 // The arrival time of a message that is sent now.
@@ -406,13 +413,14 @@ Result<Simulation> Simulator::run() {
   prepare_memory();
   result_.engine = Engine::kEvents;
   result_.finished_ps.assign(network_.period(), 0);
-  uint64_t countdown = kProgressEvents;
+  uint64_t countdown = kProgressEvents, until_count = kCountEvents;
   while (!queue_.empty() && failure_.sentence.empty()) {
     if (--countdown == 0) {
       countdown = kProgressEvents;
       if (options_.progress) options_.progress({result_.steps, now_});
     }
-    if (options_.loads && countdown % kCountEvents == 0) {
+    if (options_.loads && --until_count == 0) {
+      until_count = std::max<uint64_t>(kCountEvents, flows_.size());
       result_.most_messages = std::max(result_.most_messages, flows_.live_messages(now_));
     }
     const EventQueue::Event event = queue_.pop();
@@ -441,9 +449,7 @@ Result<Simulation> Simulator::run() {
 
 }  // namespace
 
-uint64_t event_lane_bytes() {
-  return sizeof(Lane) + sizeof(Route) + EventQueue::bytes_of_event();
-}
+uint64_t event_lane_bytes() { return sizeof(Lane) + sizeof(Route) + EventQueue::bytes_of_event(); }
 
 Result<Simulation> simulate_events(const Schedule& schedule, const Network& network,
                                    const Survey& survey, uint32_t window,

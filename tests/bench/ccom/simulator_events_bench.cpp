@@ -40,8 +40,8 @@ constexpr Case kCases[] = {
     {"ring, 256 chips, 8 channels, costs", CCOM_ALL_REDUCE, CCOM_RING, 256, 8, 4, 64 << 20, true},
     {"hierarchical, 1024 chips, costs", CCOM_ALL_REDUCE, CCOM_HIERARCHICAL, 1024, 8, 4, 64 << 20,
      true},
-    {"tree, 32,768 chips", CCOM_ALL_REDUCE, CCOM_TREE, 32768, 1, 4, 64 << 20,
-     false, 0},
+    {"tree, 2048 chips", CCOM_ALL_REDUCE, CCOM_TREE, 2048, 1, 4, 64 << 20, false, 0},
+    {"tree, 32,768 chips", CCOM_ALL_REDUCE, CCOM_TREE, 32768, 1, 4, 64 << 20, false, 0},
     {"mesh, 512 chips, costs", CCOM_ALL_REDUCE, CCOM_MESH, 512, 1, 4, 64 << 20, true},
     {"all-to-all, 512 chips", CCOM_ALL_TO_ALL, CCOM_MESH, 512, 1, 4, 64 << 20},
     {"all-to-all, 2048 chips", CCOM_ALL_TO_ALL, CCOM_MESH, 2048, 1, 4, 64 << 20},
@@ -64,8 +64,8 @@ bool measure(const Case& wanted) {
   if (wanted.operation == CCOM_ALL_TO_ALL) request.count /= group.ranks();
   ccom::CostParameters costs;
   costs.medium = ccom::Medium::kDevice;
-  const auto plan =
-      ccom::Planner(group, costs).plan(request, {wanted.channels, wanted.segments, 0, wanted.window});
+  const auto plan = ccom::Planner(group, costs)
+                        .plan(request, {wanted.channels, wanted.segments, 0, wanted.window});
   if (!plan) {
     std::fprintf(stderr, "%s\n", plan.error().sentence.c_str());
     return false;
