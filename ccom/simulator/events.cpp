@@ -10,6 +10,7 @@
 #include "ccom/simulator/costs.h"
 #include "ccom/simulator/event_flows.h"
 #include "ccom/simulator/event_queue.h"
+#include "ccom/simulator/processors.h"
 
 namespace neuron::ccom {
 namespace {
@@ -64,6 +65,7 @@ struct alignas(64) Lane {
   uint32_t next_waiter = kNobody;
   Phase phase = Phase::kFetch;
   bool done = false;
+  bool waited = false;  // for the message that it is about to receive
 };
 static_assert(sizeof(Lane) == 64);
 
@@ -90,6 +92,9 @@ class Simulator {
         few_flows_(kFewFlows * static_cast<uint32_t>(lanes_.size())),
         most_flows_(few_flows_),
         queue_(lanes_.size()),
+        processors_(nodes_of(network), options.processors.of_node),
+        send_copy_(ps_per_byte(options.processors.send_bytes_per_second)),
+        receive_copy_(ps_per_byte(options.processors.receive_bytes_per_second)),
         schedule_(schedule) {}
 
   Result<Simulation> run();
@@ -106,9 +111,22 @@ class Simulator {
   Result<void> set_route(uint32_t number, bool fresh);
   void forget_idle_flows();
   void wake_waiters(Lane& lane);
-  uint64_t transfer(const Lane& lane, uint32_t number);
+  uint64_t transfer(const Lane& lane, uint32_t number, uint64_t begin);
   uint32_t link_number(const Hop& hop);
   void prepare_memory();
+  std::vector<uint32_t> nodes_of(const Network& network) const {
+    std::vector<uint32_t> nodes(options_.processors.of_node != 0 ? lanes_.size() : 0);
+    for (uint32_t lane = 0; lane < nodes.size(); ++lane) {
+      nodes[lane] = network.node_of(rank_of(lane));
+    }
+    return nodes;
+  }
+  void run_on_processor(uint32_t number);
+  bool offered(uint64_t bytes) const {
+    return options_.processors.eager_bytes != 0 && bytes > options_.processors.eager_bytes;
+  }
+  uint64_t send_by_processor(const Lane& lane, uint32_t number, uint64_t& arrival);
+  uint64_t receive_by_processor(Lane& lane);
   void occupy(uint32_t resource, uint32_t link, uint64_t bytes, uint64_t& delay);
   void prefetch() const;
   // Ends the step after `delay`; true: at once.
@@ -143,6 +161,8 @@ class Simulator {
   const uint32_t few_flows_;
   uint32_t most_flows_;  // before the next look for idle ones
   EventQueue queue_;
+  Processors processors_;
+  const double send_copy_, receive_copy_;  // picoseconds per byte
   uint64_t now_ = 0;
   Simulation result_;
   Error failure_;
@@ -230,29 +250,67 @@ void Simulator::forget_idle_flows() {
   most_flows_ = std::max(few_flows_, flows_.size() / 2 * 3);
 }
 
-// The arrival time of a message that is sent now.
-uint64_t Simulator::transfer(const Lane& lane, uint32_t number) {
+// The arrival time of a message that is sent at `begin`.
+uint64_t Simulator::transfer(const Lane& lane, uint32_t number, uint64_t begin) {
   const uint64_t bytes = lane.step.bytes, all = bytes + options_.costs.header_bytes;
   if (!queued_) {
     EventFlows::Divided& flow = flows_.divided(lane.out);
     flow.bytes += bytes;
-    flow.free_ps = std::max(now_, flow.free_ps) + occupancy_ps(all, flow.ps_per_byte);
+    flow.free_ps = std::max(begin, flow.free_ps) + occupancy_ps(all, flow.ps_per_byte);
     return flow.free_ps + flows_.latency_ps(flows_[lane.out]);
   }
   const Route& route = routes_[number];
   const Stage* stage = route.stages;
   if (route.count > Route::kStages) stage = long_ways_.find(number)->second.data();
-  uint64_t head = now_, tail = now_;
+  uint64_t head = begin, tail = begin;
   for (const Stage* end = stage + route.count; stage != end; ++stage) {
     Link& link = links_[stage->link];
     uint64_t& free = free_[stage->resource];
-    const uint64_t begin = std::max(head, free);
-    free = begin + link.occupied_ps(all);
+    const uint64_t enters = std::max(head, free);
+    free = enters + link.occupied_ps(all);
     if (options_.loads) carried_[stage->resource] += bytes;
     tail = std::max(tail, free) + link.latency_ps;
-    head = begin + link.latency_ps;
+    head = enters + link.latency_ps;
   }
   return tail;
+}
+
+// The message leaves when the kernel has taken it, or its first piece. The offer of a long one and
+// its answer take the processors of both sides, and the way there and back.
+uint64_t Simulator::send_by_processor(const Lane& lane, uint32_t number, uint64_t& arrival) {
+  const StepCosts& costs = options_.costs;
+  const uint64_t bytes = lane.step.bytes, piece = options_.processors.piece_bytes;
+  const uint64_t both = costs.send_ps + costs.receive_ps;
+  const uint64_t copy = occupancy_ps(bytes, send_copy_);
+  const uint64_t cost = costs.send_ps + copy + (offered(bytes) ? both : 0);
+  const uint64_t rest = piece != 0 && bytes > piece ? copy - occupancy_ps(piece, send_copy_) : 0;
+  arrival = transfer(lane, number, now_ + cost - rest);
+  if (offered(bytes)) arrival += both + 2 * flows_.latency_ps(flows_[lane.out]);
+  return cost;
+}
+
+uint64_t Simulator::receive_by_processor(Lane& lane) {
+  const StepCosts& costs = options_.costs;
+  uint64_t cost = costs.receive_ps + occupancy_ps(lane.step.bytes, receive_copy_);
+  if (offered(lane.step.bytes)) cost += costs.send_ps + costs.receive_ps;
+  if (std::exchange(lane.waited, false)) cost += options_.processors.wait_ps;
+  return cost;
+}
+
+// A lane keeps its processor while it has something to do.
+void Simulator::run_on_processor(uint32_t number) {
+  if (!processors_.holds(number)) {
+    const auto given = processors_.acquire(number);
+    if (given == Processors::Given::kLater) return;
+    if (given == Processors::Given::kAfterASwitch) {
+      queue_.push(now_ + options_.processors.switch_ps, number);
+      return;
+    }
+  }
+  go_on(number);
+  if (!lanes_[number].done && lanes_[number].phase == Phase::kFinish) return;
+  const uint32_t next = processors_.release(number);
+  if (next != Processors::kNobody) queue_.push(now_ + options_.processors.switch_ps, next);
 }
 
 bool Simulator::send(Lane& lane, uint32_t number) {
@@ -267,7 +325,13 @@ bool Simulator::send(Lane& lane, uint32_t number) {
     queue_.push(slot, number);
     return false;
   }
-  slot = transfer(lane, number) + options_.costs.message_ps;
+  uint64_t delay = options_.costs.send_ps;
+  if (processors_.shared()) {
+    delay = send_by_processor(lane, number, slot);
+  } else {
+    slot = transfer(lane, number, now_);
+  }
+  slot += options_.costs.message_ps;
   slot += jitter_ps(options_.jitter_ps, options_.seed, uint64_t{flow.sender} << 32 | flow.receiver,
                     flow.sent);
   flow.head = static_cast<uint16_t>(flow.head + 1u == window_ ? 0 : flow.head + 1);
@@ -276,7 +340,7 @@ bool Simulator::send(Lane& lane, uint32_t number) {
   ++result_.messages;
   ++result_.events;
   if (std::exchange(flow.receiver_waits, false)) queue_.push(slot, flow.receiver);
-  return finish(lane, number, options_.costs.send_ps);
+  return finish(lane, number, delay);
 }
 
 bool Simulator::receive(Lane& lane, uint32_t number) {
@@ -284,18 +348,22 @@ bool Simulator::receive(Lane& lane, uint32_t number) {
   EventFlow& flow = flows_[lane.in];
   if (flow.flying == 0) {
     flow.receiver_waits = true;
+    lane.waited = true;
     return false;
   }
   uint64_t& slot = flows_.tail(flow);
   if (slot > now_) {
+    lane.waited = true;
     queue_.push(slot, number);
     return false;
   }
-  slot = now_ + options_.costs.receive_ps + flows_.latency_ps(flow);
+  const uint64_t delay =
+      processors_.shared() ? receive_by_processor(lane) : options_.costs.receive_ps;
+  slot = now_ + delay + flows_.latency_ps(flow);
   --flow.flying;
   ++result_.events;
   if (std::exchange(flow.sender_waits, false)) queue_.push(slot, flow.sender);
-  return finish(lane, number, options_.costs.receive_ps);
+  return finish(lane, number, delay);
 }
 
 void Simulator::occupy(uint32_t resource, uint32_t link, uint64_t bytes, uint64_t& delay) {
@@ -433,7 +501,11 @@ Result<Simulation> Simulator::run() {
       result_.message_bytes = message_bytes();
       return std::move(result_);
     }
-    go_on(event.lane);
+    if (processors_.shared()) {
+      run_on_processor(event.lane);
+    } else {
+      go_on(event.lane);
+    }
   }
   if (!failure_.sentence.empty()) return failure_;
   for (const Lane& lane : lanes_) {

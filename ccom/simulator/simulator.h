@@ -44,6 +44,22 @@ struct StepCosts {
   uint64_t header_bytes = 0;  // that each message occupies its resources for, besides its own
 };
 
+// Processors that execute the steps of all ranks of a node, as between hosts with TCP, where the
+// kernel copies: sends, receives and local steps occupy one of them.
+struct ProcessorCosts {
+  uint32_t of_node = 0;              // 0: every rank has one, and none of these costs count
+  uint64_t switch_ps = 0;            // of a processor that changes from one rank to another
+  uint64_t wait_ps = 0;              // of a receive that did not find its message there
+  double send_bytes_per_second = 0;  // of the copy into the kernel; 0: no time
+  double receive_bytes_per_second = 0;
+  // Longer messages are offered and leave when the receiver has answered: two more messages without
+  // bytes. 0: none are.
+  uint64_t eager_bytes = 0;
+  // Of a longer message the receiver can copy out what has come, in pieces of this size. 0: it
+  // waits for all of it.
+  uint64_t piece_bytes = 0;
+};
+
 // How far a simulation has come.
 struct SimulationProgress {
   uint64_t steps = 0;    // of all simulated ranks
@@ -54,11 +70,12 @@ struct SimulationOptions {
   Sharing sharing = Sharing::kQueued;
   Engine engine = Engine::kAuto;
   StepCosts costs;
-  bool memory = false;     // kQueued: HBM and DMA of the chips are resources, too
-  bool fold = true;        // if the schedule claims symmetry and nothing here breaks it
-  uint32_t threads = 1;    // kDataflow
-  uint32_t window = 0;     // 0: the plan's
-  uint64_t jitter_ps = 0;  // largest; uniform
+  ProcessorCosts processors;  // kQueued
+  bool memory = false;        // kQueued: HBM and DMA of the chips are resources, too
+  bool fold = true;           // if the schedule claims symmetry and nothing here breaks it
+  uint32_t threads = 1;       // kDataflow
+  uint32_t window = 0;        // 0: the plan's
+  uint64_t jitter_ps = 0;     // largest; uniform
   uint64_t seed = 1;
   std::vector<FailedLink> failed;
   bool loads = false;  // fill Simulation::loads
