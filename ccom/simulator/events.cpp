@@ -285,7 +285,9 @@ uint64_t Simulator::send_by_processor(const Lane& lane, uint32_t number, uint64_
   const uint64_t cost = costs.send_ps + copy + (offered(bytes) ? both : 0);
   const uint64_t rest = piece != 0 && bytes > piece ? copy - occupancy_ps(piece, send_copy_) : 0;
   arrival = transfer(lane, number, now_ + cost - rest);
-  if (offered(bytes)) arrival += both + 2 * flows_.latency_ps(flows_[lane.out]);
+  if (offered(bytes)) {
+    arrival += both + 2 * flows_.latency_ps(flows_[lane.out]) + options_.processors.offer_ps;
+  }
   return cost;
 }
 

@@ -55,6 +55,7 @@ struct ProcessorCosts {
   // Longer messages are offered and leave when the receiver has answered: two more messages without
   // bytes. 0: none are.
   uint64_t eager_bytes = 0;
+  uint64_t offer_ps = 0;  // until an answer is there, besides what these two messages take
   // Of a longer message the receiver can copy out what has come, in pieces of this size. 0: it
   // waits for all of it.
   uint64_t piece_bytes = 0;
