@@ -280,21 +280,19 @@ uint64_t Simulator::transfer(const Lane& lane, uint32_t number, uint64_t begin) 
 uint64_t Simulator::send_by_processor(const Lane& lane, uint32_t number, uint64_t& arrival) {
   const StepCosts& costs = options_.costs;
   const uint64_t bytes = lane.step.bytes, piece = options_.processors.piece_bytes;
-  const uint64_t both = costs.send_ps + costs.receive_ps;
+  const uint64_t offer = offered(bytes) ? options_.processors.offer_ps : 0;
   const uint64_t copy = occupancy_ps(bytes, send_copy_);
-  const uint64_t cost = costs.send_ps + copy + (offered(bytes) ? both : 0);
+  const uint64_t cost = costs.send_ps + offer + copy;
   const uint64_t rest = piece != 0 && bytes > piece ? copy - occupancy_ps(piece, send_copy_) : 0;
   arrival = transfer(lane, number, now_ + cost - rest);
-  if (offered(bytes)) {
-    arrival += both + 2 * flows_.latency_ps(flows_[lane.out]) + options_.processors.offer_ps;
-  }
+  if (offer != 0) arrival += offer + 2 * flows_.latency_ps(flows_[lane.out]);
   return cost;
 }
 
 uint64_t Simulator::receive_by_processor(Lane& lane) {
   const StepCosts& costs = options_.costs;
   uint64_t cost = costs.receive_ps + occupancy_ps(lane.step.bytes, receive_copy_);
-  if (offered(lane.step.bytes)) cost += costs.send_ps + costs.receive_ps;
+  if (offered(lane.step.bytes)) cost += options_.processors.offer_ps;
   if (std::exchange(lane.waited, false)) cost += options_.processors.wait_ps;
   return cost;
 }

@@ -52,10 +52,9 @@ struct ProcessorCosts {
   uint64_t wait_ps = 0;              // of a receive that did not find its message there
   double send_bytes_per_second = 0;  // of the copy into the kernel; 0: no time
   double receive_bytes_per_second = 0;
-  // Longer messages are offered and leave when the receiver has answered: two more messages without
-  // bytes. 0: none are.
+  // Longer messages are offered and leave when the receiver has answered. 0: none are.
   uint64_t eager_bytes = 0;
-  uint64_t offer_ps = 0;  // until an answer is there, besides what these two messages take
+  uint64_t offer_ps = 0;  // of the offer and its answer, of each side
   // Of a longer message the receiver can copy out what has come, in pieces of this size. 0: it
   // waits for all of it.
   uint64_t piece_bytes = 0;

@@ -84,7 +84,7 @@ enum Price {
   kReceive,      //
   kSwitch,       // of a processor from one rank to another
   kWait,         // of a receive that had to wait
-  kOffer,        // of a message that is offered, besides two without bytes
+  kOffer,        // of a message that is offered, of each side
   kSendRate,     // of copies
   kReceiveRate,  //
   kReduce,
