@@ -270,7 +270,7 @@ class Truth {
     for (Point& point : points_) {
       if (!calibrates(point.ranks, nominal(point.bytes))) continue;
       const double error = std::log(simulated(point, prices) / point.seconds);
-      sum += std::min(2.0, error * error);
+      sum += std::min(1.5, std::abs(error));
     }
     return sum;
   }

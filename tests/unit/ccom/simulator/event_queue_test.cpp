@@ -81,7 +81,7 @@ const Delay kKinds[] = {
 TEST(EventQueue, EventsComeInTheOrderOfTimeAndOfInsertionAmongEqualTimes) {
   for (const Delay& delay : kKinds) {
     for (const size_t lanes : {1, 2, 31, 33, 64, 65, 129, 1000}) {
-      for (uint64_t seed = 0; seed < 8; ++seed) compare(lanes, 4000, 0, delay, seed);
+      for (uint64_t seed = 0; seed < 4; ++seed) compare(lanes, 4000, 0, delay, seed);
     }
   }
 }
