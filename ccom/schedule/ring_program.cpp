@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ccom/schedule/ring_program.h"
 
+#include <type_traits>
+
 namespace neuron::ccom {
 namespace {
 
@@ -13,23 +15,29 @@ class RingProgram final : public Program {
     enter();
   }
 
-  bool next(Step& step) override {
+  bool next(Step& step) override { return advance(step); }
+  bool next_work(StepWork& work) override { return advance(work); }
+
+ private:
+  // Slices take as long to find as all else of a step, so they are left out of work.
+  template <class Out>
+  static constexpr bool kSlices = std::is_same_v<Out, Step>;
+
+  template <class Out>
+  bool advance(Out& out) {
     while (!ended_) {
       if (phase_.kind == RingPhase::kWait) {
-        step.kind = StepKind::kWait;
-        step.bytes = 0;
-        step.channel = phase_.channel;
-        step.position = phase_.steps;
+        wait(out);
         enter();
         return true;
       }
       if (phase_.members == 1) {
-        if (piece_ < phase_.blocks.pieces && alone(step)) return true;
+        if (piece_ < phase_.blocks.pieces && alone(out)) return true;
       } else if (round_ + 1 < phase_.members) {
         if (phase_.kind == RingPhase::kReduceScatter) {
-          reduce_scatter(step);
+          reduce_scatter(out);
         } else {
-          all_gather(step);
+          all_gather(out);
         }
         return true;
       }
@@ -38,7 +46,18 @@ class RingProgram final : public Program {
     return false;
   }
 
- private:
+  void wait(Step& step) const {
+    step.kind = StepKind::kWait;
+    step.bytes = 0;
+    step.channel = phase_.channel;
+    step.position = phase_.steps;
+  }
+  void wait(StepWork& work) const {
+    work.kind = StepKind::kWait;
+    work.bytes = phase_.steps;
+    work.peer = phase_.channel;
+  }
+
   void enter() {
     round_ = piece_ = part_ = 0;
     slot_ = 0;
@@ -64,7 +83,8 @@ class RingProgram final : public Program {
               (uint64_t{number} * phase_.blocks.pieces + piece) * phase_.slot_bytes);
   }
 
-  void message(Step& step, StepKind kind, const Span& span) const {
+  template <class Out>
+  void message(Out& step, StepKind kind, const Span& span) const {
     step.kind = kind;
     step.bytes = span.bytes;
     step.peer = kind == StepKind::kSend ? phase_.next : phase_.previous;
@@ -103,20 +123,22 @@ class RingProgram final : public Program {
     return false;
   }
 
+  bool alone(StepWork& work) {
+    Step step;
+    if (!alone(step)) return false;
+    work = StepWork(step);
+    return true;
+  }
+
   // With one piece: send, receive, reduce. With several: send, reduce the piece that arrived
   // before, receive; so a piece is reduced while the next ones travel.
-  void reduce_scatter(Step& step) {
+  template <class Out>
+  void reduce_scatter(Out& step) {
     const bool lagging = phase_.blocks.pieces > 1;
     if (part_ == 0) {
       const Span span = phase_.blocks.span(block_, piece_);
       message(step, StepKind::kSend, span);
-      if (round_ == 0) {
-        step.source = at(phase_.own, place(block_, span));
-      } else if (phase_.keep_in_slots) {
-        step.source = slot(slot_ == 0 ? phase_.slots - 1 : slot_ - 1, piece_);
-      } else {
-        step.source = at(phase_.target, place(block_, span));
-      }
+      if constexpr (kSlices<Out>) step.source = reduced(span);
       part_ = lagging && (round_ != 0 || piece_ != 0) ? 1 : 2;
       return;
     }
@@ -129,7 +151,7 @@ class RingProgram final : public Program {
       last_ = {round_, piece_, before(block_), slot_};
       const Span span = phase_.blocks.span(last_.block, piece_);
       message(step, StepKind::kReceive, span);
-      step.destination = landing(last_, span);
+      if constexpr (kSlices<Out>) step.destination = landing(last_, span);
       if (!lagging || (round_ + 2 == phase_.members && piece_ + 1 == phase_.blocks.pieces)) {
         part_ = 3;
       } else {
@@ -139,6 +161,13 @@ class RingProgram final : public Program {
     }
     reduce(step, last_);
     end_piece();
+  }
+
+  // What a reduce-scatter sends: the own contribution, then what it has reduced.
+  Slice reduced(const Span& span) const {
+    if (round_ == 0) return at(phase_.own, place(block_, span));
+    if (phase_.keep_in_slots) return slot(slot_ == 0 ? phase_.slots - 1 : slot_ - 1, piece_);
+    return at(phase_.target, place(block_, span));
   }
 
   struct Arrived {
@@ -175,13 +204,22 @@ class RingProgram final : public Program {
     }
   }
 
-  void all_gather(Step& step) {
+  void reduce(StepWork& work, const Arrived& arrived) const {
+    work.kind = StepKind::kReduce;
+    work.bytes = phase_.blocks.span(arrived.block, arrived.piece).bytes;
+    work.peer = 2;
+  }
+
+  template <class Out>
+  void all_gather(Out& step) {
     if (part_ == 0) {
       const Span span = phase_.blocks.span(block_, piece_);
       message(step, StepKind::kSend, span);
       const bool own = round_ == 0 && phase_.copy_own;
-      step.source = own ? at(phase_.own, phase_.blocks.compact(block_, piece_))
-                        : at(phase_.target, span.offset);
+      if constexpr (kSlices<Out>) {
+        step.source = own ? at(phase_.own, phase_.blocks.compact(block_, piece_))
+                          : at(phase_.target, span.offset);
+      }
       part_ = own ? 1 : 2;
       return;
     }
@@ -189,14 +227,18 @@ class RingProgram final : public Program {
       const Span span = phase_.blocks.span(block_, piece_);
       step.kind = StepKind::kCopy;
       step.bytes = span.bytes;
-      step.source = at(phase_.own, phase_.blocks.compact(block_, piece_));
-      step.destination = at(phase_.target, span.offset);
+      if constexpr (kSlices<Out>) {
+        step.source = at(phase_.own, phase_.blocks.compact(block_, piece_));
+        step.destination = at(phase_.target, span.offset);
+      } else {
+        step.peer = 1;
+      }
       part_ = 2;
       return;
     }
     const Span span = phase_.blocks.span(before(block_), piece_);
     message(step, StepKind::kReceive, span);
-    step.destination = at(phase_.target, span.offset);
+    if constexpr (kSlices<Out>) step.destination = at(phase_.target, span.offset);
     end_piece();
   }
 

@@ -25,6 +25,14 @@ class Program {
   // Fills the fields of `step` that its kind uses (and `bytes`) and returns true, or returns false
   // at the end. Costs nanoseconds: the simulator calls it a billion times.
   virtual bool next(Step& step) = 0;
+  // The same without slices, which many programs can tell with less. A caller uses one of the two
+  // for the whole of a program.
+  virtual bool next_work(StepWork& work) {
+    Step step;
+    if (!next(step)) return false;
+    work = StepWork(step);
+    return true;
+  }
   // How many bytes of memory the program holds, about.
   virtual uint64_t memory_bytes() const { return 512; }
 };

@@ -68,6 +68,23 @@ struct Step {
   uint64_t vector_offset = 0;
 };
 
+// What a step takes, for those who only want to know how long: a step without its slices.
+struct StepWork {
+  uint64_t bytes = 0;  // kWait: the position
+  uint32_t peer = 0;   // kSend, kReceive; kWait: the channel; else the operands that are read
+  StepKind kind = StepKind::kCopy;
+
+  StepWork() = default;
+  explicit StepWork(const Step& step) : bytes(step.bytes), peer(step.peer), kind(step.kind) {
+    if (kind == StepKind::kSend || kind == StepKind::kReceive) return;
+    peer = 1;
+    if (kind == StepKind::kReduce) peer = step.count + (step.has_own ? 1 : 0);
+    if (kind != StepKind::kWait) return;
+    bytes = step.position;
+    peer = step.channel;
+  }
+};
+
 }  // namespace neuron::ccom
 
 #endif

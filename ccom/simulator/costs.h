@@ -31,10 +31,10 @@ struct LocalCosts {
         reduce(ps_per_byte(costs.reduce_bytes_per_second)),
         copy(ps_per_byte(costs.copy_bytes_per_second)) {}
 
-  uint64_t of(const Step& step) const {
-    const bool reduces = step.kind == StepKind::kReduce;
-    const uint64_t operands = reduces ? step.count + (step.has_own ? 1 : 0) : 1;
-    return local_ps + occupancy_ps(step.bytes * operands, reduces ? reduce : copy);
+  // Of a reduction, copy or duplicate.
+  uint64_t of(const StepWork& work) const {
+    return local_ps +
+           occupancy_ps(work.bytes * work.peer, work.kind == StepKind::kReduce ? reduce : copy);
   }
 };
 

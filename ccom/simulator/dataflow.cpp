@@ -79,7 +79,6 @@ class Worker {
   uint32_t left_ = 0;
   std::vector<Hop> hops_;
   bool fresh_ = false;
-  Step step_;  // of the running lane; kept here because clearing one costs as much as a step
 };
 
 class Machine {
@@ -210,21 +209,17 @@ void Worker::report() const {
 
 void Worker::run_lane(uint32_t number) {
   FlowLane& lane = machine_.lanes[number];
-  Step& step = step_;
+  StepWork work;
   for (;;) {  // bounded: until the program ends or waits
     if (!lane.pending) {
-      if (!lane.program->next(step)) {
+      if (!lane.program->next_work(work)) {
         lane.done = true;
         --left_;
         return;
       }
-      lane.kind = step.kind;
-      lane.bytes = step.bytes;
-      lane.peer = step.peer;
-      if (step.kind == StepKind::kWait) {
-        lane.peer = step.channel;
-        lane.bytes = step.position;
-      }
+      lane.kind = work.kind;
+      lane.bytes = work.bytes;
+      lane.peer = work.peer;
       lane.pending = true;
     }
     switch (lane.kind) {
@@ -238,7 +233,7 @@ void Worker::run_lane(uint32_t number) {
         if (!wait(lane, number)) return;
         break;
       default: {
-        const uint64_t cost = machine_.costs.of(step);
+        const uint64_t cost = machine_.costs.of(work);
         lane.time += cost;
         locals += cost != 0 ? 1 : 0;
       }

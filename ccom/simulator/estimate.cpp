@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ccom/simulator/dataflow.h"
+#include "ccom/simulator/event_flows.h"
 #include "ccom/simulator/events.h"
 #include "ccom/simulator/flow.h"
 #include "ccom/simulator/network.h"
@@ -25,10 +26,10 @@ struct SampledProgram {
 // that it starts before it waits, and as many whose credits are on their way back.
 SampledProgram read(Program& program, bool forgets) {
   SampledProgram sample;
-  Step step;
+  StepWork step;
   Rank last = UINT32_MAX;
   double changes = 0, run = 0, longest_run = 0;
-  while (sample.steps < kStepsOfSample && program.next(step)) {
+  while (sample.steps < kStepsOfSample && program.next_work(step)) {
     ++sample.steps;
     if (step.kind == StepKind::kReceive) run = 0;
     if (step.kind != StepKind::kSend) continue;
@@ -68,11 +69,13 @@ Result<SimulationEstimate> estimate(const Group& group, const Plan& plan,
   }
   const double share = static_cast<double>(lanes) / static_cast<double>(samples);
   const uint32_t window = std::max(1u, options.window != 0 ? options.window : plan.window);
+  const auto of_flow = static_cast<double>(queued ? EventFlows::bytes_of_flow(window)
+                                                  : Flows::bytes_of_flow(window));
   result.steps = sum.steps * share;
   result.memory_bytes =
       static_cast<double>(lanes * (queued ? event_lane_bytes() : dataflow_lane_bytes())) +
-      share * (sum.program_bytes + sum.flows * static_cast<double>(Flows::bytes_of_flow(window))) +
-      16.0 * network.resources() + static_cast<double>(sizeof(Place)) * group.ranks();
+      share * (sum.program_bytes + sum.flows * of_flow) + 16.0 * network.resources() +
+      static_cast<double>(sizeof(Place)) * group.ranks();
   return result;
 }
 

@@ -35,6 +35,7 @@ class Network {
   // Replaces `hops` by the route.
   Result<void> path(Rank from, Rank to, std::vector<Hop>& hops) const;
   uint32_t resources() const { return resources_; }
+  uint32_t node_of(Rank rank) const { return group_->places[rank].node; }
   // HBM and DMA of the chip of a rank; false if options.memory is not set.
   bool memory_of(Rank rank, Hop& hbm, Hop& dma) const;
   std::string name(uint32_t resource) const;

@@ -41,6 +41,9 @@ Result<Simulation> simulate(const Group& group, const Plan& plan,
                 "the dataflow engine needs divided resources; take the engine of events for "
                 "resources that messages queue for");
   }
+  if (options.processors.of_node != 0 && divided) {
+    return fail(CCOM_INVALID, "ranks cannot share processors where resources are divided");
+  }
   const Schedule& schedule = *plan.schedule;
   NEURON_TRY(network, Network::make(group, schedule, options));
   Survey found;

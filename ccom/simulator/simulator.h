@@ -44,6 +44,22 @@ struct StepCosts {
   uint64_t header_bytes = 0;  // that each message occupies its resources for, besides its own
 };
 
+// Processors that execute the steps of all ranks of a node, as between hosts with TCP, where the
+// kernel copies: sends, receives and local steps occupy one of them.
+struct ProcessorCosts {
+  uint32_t of_node = 0;              // 0: every rank has one, and none of these costs count
+  uint64_t switch_ps = 0;            // of a processor that changes from one rank to another
+  uint64_t wait_ps = 0;              // of a receive that did not find its message there
+  double send_bytes_per_second = 0;  // of the copy into the kernel; 0: no time
+  double receive_bytes_per_second = 0;
+  // Longer messages are offered and leave when the receiver has answered. 0: none are.
+  uint64_t eager_bytes = 0;
+  uint64_t offer_ps = 0;  // of the offer and its answer, of each side
+  // Of a longer message the receiver can copy out what has come, in pieces of this size. 0: it
+  // waits for all of it.
+  uint64_t piece_bytes = 0;
+};
+
 // How far a simulation has come.
 struct SimulationProgress {
   uint64_t steps = 0;    // of all simulated ranks
@@ -54,11 +70,12 @@ struct SimulationOptions {
   Sharing sharing = Sharing::kQueued;
   Engine engine = Engine::kAuto;
   StepCosts costs;
-  bool memory = false;     // kQueued: HBM and DMA of the chips are resources, too
-  bool fold = true;        // if the schedule claims symmetry and nothing here breaks it
-  uint32_t threads = 1;    // kDataflow
-  uint32_t window = 0;     // 0: the plan's
-  uint64_t jitter_ps = 0;  // largest; uniform
+  ProcessorCosts processors;  // kQueued
+  bool memory = false;        // kQueued: HBM and DMA of the chips are resources, too
+  bool fold = true;           // if the schedule claims symmetry and nothing here breaks it
+  uint32_t threads = 1;       // kDataflow
+  uint32_t window = 0;        // 0: the plan's
+  uint64_t jitter_ps = 0;     // largest; uniform
   uint64_t seed = 1;
   std::vector<FailedLink> failed;
   bool loads = false;  // fill Simulation::loads
@@ -80,6 +97,10 @@ struct Simulation {
   uint64_t messages = 0;  // of all ranks, or of the simulated ones when folded
   uint64_t events = 0;    // arrivals, credits and ends of local steps that take time
   uint64_t steps = 0;
+  // Engine of events: the bytes of flows, messages and events at most; with `loads` also how many
+  // messages there were whose credits were not back, by samples the most.
+  uint64_t message_bytes = 0;
+  uint64_t most_messages = 0;
   uint32_t ranks = 0;    // simulated
   bool complete = true;  // false: stopped at until_ps, which is time_ps
   bool folded = false;

@@ -166,9 +166,10 @@ Result<std::vector<uint32_t>> Routes::chips(uint32_t node, uint32_t from, uint32
 Result<void> Routes::within(uint32_t node, uint32_t from, uint32_t to,
                             std::vector<Hop>& hops) const {
   if (from == to) return {};
-  const bool whole = std::none_of(failed_.begin(), failed_.end(), [&](const FailedLink& link) {
-    return link.node == node && link.peer;
-  });
+  const bool whole =
+      failed_.empty() || std::none_of(failed_.begin(), failed_.end(), [&](const FailedLink& link) {
+        return link.node == node && link.peer;
+      });
   if (whole && !ways_.empty()) {
     const auto& known = ways_[uint64_t{from} * topology_.node().chips + to];
     for (const Hop& hop : known) {
@@ -205,6 +206,7 @@ Result<uint32_t> Routes::nic(uint32_t node, uint32_t chip) const {
                 profile.name, node);
   }
   const auto own = static_cast<uint32_t>(uint64_t{chip} * profile.nics / profile.chips);
+  if (failed_.empty()) return own;
   for (uint32_t i = 0; i < profile.nics; ++i) {
     const uint32_t number = (own + i) % profile.nics;
     const bool down = std::any_of(failed_.begin(), failed_.end(), [&](const FailedLink& link) {

@@ -2,11 +2,15 @@
 // simulator-truth-between-hosts: the simulator that draws the charts, simulate() with its engine of
 // events, beside runs of libccom over tcp.
 //
-// Each rank is a process that treats the others as processes of other hosts, on loopback. Messages
-// queue for the processors of this host. Prices are FITTED to the points of some sizes and numbers
-// of ranks (calibrated), in three classes of sizes, because the provider sends small, middle and
-// large messages in different ways. The errors are those of the other points: sizes that were left
-// out, and numbers of ranks that were left out, for all sizes.
+// Each rank is a process that treats the others as processes of other hosts, on loopback, by the
+// provider "stream". The model has what such a message does: both sides and reductions occupy the
+// processors of this host, which the ranks share; the kernel copies in and out; a long message is
+// offered first, and copied out piece by piece. Sizes of offers and pieces are the provider's own,
+// all prices are FITTED at once to the points of some sizes and numbers of ranks (calibrated). The
+// errors are those of the other points: sizes that were left out, and numbers of ranks that were
+// left out, for all sizes.
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <boost/json/parse.hpp>
@@ -14,10 +18,14 @@
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <memory>
+#include <optional>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "ccom/plan/calibration.h"
 #include "ccom/request/names.h"
 #include "ccom/simulator/simulator.h"
 #include "tests/bench/ccom/bench.h"
@@ -30,14 +38,20 @@ namespace {
 using namespace neuron::ccom;
 
 constexpr int kRounds = 5;
+constexpr int kStarts = 4;
+constexpr int kAttempts = 1500;
+constexpr uint32_t kTimes = 4;
 constexpr uint64_t kSizes[] = {4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
 
-// Of three: up to 32 KiB, up to 512 KiB, above.
-size_t class_of(uint64_t bytes) { return bytes <= 32 << 10 ? 0 : bytes <= 512 << 10 ? 1 : 2; }
+const double kCacheBytes = static_cast<double>(std::max(1L << 18, sysconf(_SC_LEVEL2_CACHE_SIZE)));
+constexpr const char* kProvider = "stream";
+constexpr uint64_t kEagerBytes = 64 << 10;  // the provider's kAtOnce
+constexpr uint64_t kPieceBytes = 64 << 10;  // and what it reads at once
 
-// The smaller size of each class.
+// Every second size, so that one of them is sent at once, one is offered, and one is in no cache.
 bool calibrates(uint32_t ranks, uint64_t bytes) {
-  return bytes == kSizes[2 * class_of(bytes)] && (ranks == 2 || ranks == 4);
+  const auto at = std::find(std::begin(kSizes), std::end(kSizes), bytes) - std::begin(kSizes);
+  return at % 2 == 1 && (ranks == 2 || ranks == 4);
 }
 
 struct Kind {
@@ -57,12 +71,86 @@ struct Point {
   const Kind* kind;
   uint32_t ranks;
   uint64_t bytes;
-  double seconds;  // the least of the rounds' quartiles
+  double seconds;                           // the least of the rounds' means
+  std::optional<Plan> plan = std::nullopt;  // as soon as it was simulated
+  uint64_t longest = 1;                     // message of rank 0
 };
 
 // Logarithms of what is fitted.
-enum Price { kLatency, kRate, kHeader, kSend, kReceive, kReduce, kPrices };
+enum Price {
+  kStart,        // of an operation, of a rank's processor
+  kLatency,      // between two processes
+  kSend,         // of a message, of a processor
+  kReceive,      //
+  kSwitch,       // of a processor from one rank to another
+  kWait,         // of a receive that had to wait
+  kOffer,        // of a message that is offered, of each side
+  kSendRate,     // of copies
+  kReceiveRate,  //
+  kReduce,
+  kFar,  // by how much copies and reductions are slower where the buffers are in no cache
+  kPrices
+};
 using Prices = std::array<double, kPrices>;
+constexpr const char* kNames[] = {
+    "start_us", "latency_us",    "send_us",          "receive_us",      "switch_us", "wait_us",
+    "offer_us", "send_GB_per_s", "receive_GB_per_s", "reduce_GB_per_s", "far"};
+
+// An operation several times in a row, as it is measured: no rank waits for the others in between.
+// Each begins with a copy, which stands for its call. What is measured is the mean, since ranks
+// that share a processor have short and long operations in turns.
+class Repeated final : public Schedule {
+ public:
+  Repeated(std::shared_ptr<const Schedule> one, uint32_t times, uint64_t begin_bytes)
+      : one_(std::move(one)), times_(times), begin_bytes_(begin_bytes) {}
+
+  uint32_t ranks() const override { return one_->ranks(); }
+  uint32_t channels() const override { return one_->channels(); }
+  std::unique_ptr<Program> program(Rank rank, uint32_t channel) const override {
+    return std::make_unique<Times>(*this, rank, channel);
+  }
+  uint64_t input_bytes(Rank rank) const override { return one_->input_bytes(rank); }
+  uint64_t output_bytes(Rank rank) const override { return one_->output_bytes(rank); }
+  uint64_t scratch_bytes(Rank rank) const override { return one_->scratch_bytes(rank); }
+
+ private:
+  class Times final : public Program {
+   public:
+    Times(const Repeated& all, Rank rank, uint32_t channel)
+        : all_(all), rank_(rank), channel_(channel) {}
+    bool next(Step& step) override {
+      if (!program_ || !program_->next(step)) {
+        if (done_ == all_.times_) return false;
+        ++done_;
+        program_ = all_.one_->program(rank_, channel_);
+        step = Step{};
+        step.bytes = channel_ == 0 ? all_.begin_bytes_ : 0;
+      } else if (step.kind == StepKind::kWait) {
+        step.position += 1 + (done_ - 1) * (1 + all_.steps(rank_, step.channel));
+      }
+      return true;
+    }
+
+   private:
+    const Repeated& all_;
+    Rank rank_;
+    uint32_t channel_;
+    uint32_t done_ = 0;
+    std::unique_ptr<Program> program_;
+  };
+
+  uint64_t steps(Rank rank, uint32_t channel) const {
+    const auto program = one_->program(rank, channel);
+    Step step;
+    uint64_t steps = 0;
+    while (program->next(step)) ++steps;
+    return steps;
+  }
+
+  std::shared_ptr<const Schedule> one_;
+  uint32_t times_;
+  uint64_t begin_bytes_;
+};
 
 class Truth {
  public:
@@ -84,7 +172,7 @@ class Truth {
           test::built("bin/nccom-test ") + kind.name + " -r " + std::to_string(ranks) +
               " --processes --backend network --no-shared-memory --fast-order --algorithm " +
               kind.algorithm_name +
-              " -d fp32 -b 4K -e 4M -f 4 -n 20 -w 3 -t p25 --json - 2>/dev/null",
+              " -d fp32 -b 4K -e 4M -f 4 -n 50 -w 5 -t avg --json - 2>/dev/null",
           {});
       boost::system::error_code error;
       const auto value = boost::json::parse(run.output, error);
@@ -94,7 +182,7 @@ class Truth {
       }
       for (const auto& row : value.at("results").as_array()) {
         const auto bytes = static_cast<uint64_t>(row.at("size(B)").as_int64());
-        const double seconds = row.at("time:p25(us)").to_number<double>() * 1e-6;
+        const double seconds = row.at("time:avg(us)").to_number<double>() * 1e-6;
         const auto [at, fresh] = least.try_emplace(bytes, seconds);
         if (!fresh) at->second = std::min(at->second, seconds);
       }
@@ -111,78 +199,130 @@ class Truth {
     });
   }
 
-  // Ranks share the processors of this host, each of which serves one message at a time.
-  double simulated(const Point& point, const Prices& prices) const {
-    NodeProfile node = *Topology::profile("host");
-    node.chips = 1;
-    const uint32_t processors = std::max(1u, std::thread::hardware_concurrency());
-    node.ranks_per_chip = std::min(processors, point.ranks);
-    node.on_chip = {std::exp(prices[kRate]),
-                    static_cast<uint64_t>(std::exp(prices[kLatency]) * 1e12)};
-    Group group{{}, Topology(node, 1)};
-    Group apart{{}, Topology(node, point.ranks)};  // for the plan: a host for each rank
-    for (Rank rank = 0; rank < point.ranks; ++rank) {
-      group.places.push_back({0, 0, rank % node.ranks_per_chip, 0});
-      apart.places.push_back({rank, 0, 0, 0});
-    }
+  // As the library plans there: for ranks of one host, since that is where these are.
+  static bool make_plan(const Group& group, Point& point) {
     Request request;
     request.operation = point.kind->operation;
     request.algorithm = point.kind->algorithm;
     request.type = CCOM_FP32;
     request.count = point.bytes / 4 / (request.operation == CCOM_ALL_REDUCE ? 1 : point.ranks);
-    const auto plan = Planner(apart, {}).plan(request);
-    SimulationOptions options;
-    options.costs.header_bytes = static_cast<uint64_t>(std::exp(prices[kHeader]));
-    options.costs.send_ps = static_cast<uint64_t>(std::exp(prices[kSend]) * 1e12);
-    options.costs.receive_ps = static_cast<uint64_t>(std::exp(prices[kReceive]) * 1e12);
-    options.costs.reduce_bytes_per_second = std::exp(prices[kReduce]);
-    options.costs.copy_bytes_per_second = std::exp(prices[kReduce]);
-    const auto result = plan ? simulate(group, *plan, options) : Result<Simulation>(plan.error());
-    if (!result) std::fprintf(stderr, "%s\n", result.error().sentence.c_str());
-    return result ? static_cast<double>(result->time_ps) * 1e-12 : 1e9;
+    auto plan = Planner(group, network_costs({}, kProvider)).plan(request);
+    if (!plan) {
+      std::fprintf(stderr, "%s\n", plan.error().sentence.c_str());
+      return false;
+    }
+    const auto program = plan->schedule->program(0, 0);
+    for (Step step; program->next(step);) {
+      if (step.kind == StepKind::kSend) point.longest = std::max(point.longest, step.bytes);
+    }
+    point.plan = std::move(*plan);
+    return true;
   }
 
-  double misfit(const Prices& prices, size_t of) const {
+  // The time that one more operation takes.
+  double simulated(Point& point, const Prices& prices) const {
+    const auto ps = [&](Price price) {
+      return static_cast<uint64_t>(std::exp(prices[price]) * 1e12);
+    };
+    NodeProfile node = *Topology::profile("host");
+    node.chips = 1;
+    node.ranks_per_chip = point.ranks;
+    node.on_chip = {0, ps(kLatency)};  // loopback has no rate but that of the copies
+    Group group{{}, Topology(node, 1)};
+    for (Rank rank = 0; rank < point.ranks; ++rank) group.places.push_back({0, 0, rank, 0});
+    if (!point.plan && !make_plan(group, point)) return 1e9;
+    // What of a message does not fit into the second-level cache comes from afar.
+    const double near = std::min(1.0, kCacheBytes / static_cast<double>(point.longest));
+    const double slower = near + (1 - near) * std::exp(prices[kFar]);
+    SimulationOptions options;
+    const uint32_t processors = std::max(1u, std::thread::hardware_concurrency());
+    options.processors = {processors,
+                          ps(kSwitch),
+                          ps(kWait),
+                          std::exp(prices[kSendRate]) / slower,
+                          std::exp(prices[kReceiveRate]) / slower,
+                          kEagerBytes,
+                          ps(kOffer),
+                          kPieceBytes};
+    options.costs.send_ps = ps(kSend);
+    options.costs.receive_ps = ps(kReceive);
+    options.costs.reduce_bytes_per_second = std::exp(prices[kReduce]) / slower;
+    options.costs.copy_bytes_per_second = std::exp(prices[kReduce]) / slower;
+    const auto begin =
+        static_cast<uint64_t>(std::exp(prices[kStart]) * options.costs.copy_bytes_per_second);
+    double seconds[2] = {};
+    for (const uint32_t times : {1u, kTimes}) {
+      Plan plan;
+      plan.schedule = std::make_shared<Repeated>(point.plan->schedule, times, begin);
+      plan.window = point.plan->window;
+      const auto result = simulate(group, plan, options);
+      if (!result) {
+        std::fprintf(stderr, "%s\n", result.error().sentence.c_str());
+        return 1e9;
+      }
+      seconds[times == 1 ? 0 : 1] = static_cast<double>(result->time_ps) * 1e-12;
+    }
+    return (seconds[1] - seconds[0]) / (kTimes - 1);
+  }
+
+  double misfit(const Prices& prices) {
     double sum = 0;
-    for (const Point& point : points_) {
-      if (class_of(point.bytes) != of || !calibrates(point.ranks, nominal(point.bytes))) continue;
-      sum += std::min(1.5, std::abs(std::log(simulated(point, prices) / point.seconds)));
+    for (Point& point : points_) {
+      if (!calibrates(point.ranks, nominal(point.bytes))) continue;
+      const double error = std::log(simulated(point, prices) / point.seconds);
+      sum += std::min(1.5, std::abs(error));
     }
     return sum;
   }
 
-  // Downhill, price by price, with steps that become smaller.
+  // Downhill from several places, which are the same in every run, since there are valleys.
   void fit() {
-    for (size_t of = 0; of < prices_.size(); ++of) {
-      Prices& prices = prices_[of];
-      prices = {std::log(20e-6), std::log(2e9),  std::log(10e3),
-                std::log(5e-6),  std::log(5e-6), std::log(5e9)};
-      double least = misfit(prices, of);
-      for (double step = 1; step > 0.02; step /= 2) {
-        for (bool better = true; better;) {
-          better = false;
-          for (double& price : prices) {
-            for (const double change : {step, -step}) {
-              price += change;
-              const double found = misfit(prices, of);
-              if (found < least - 1e-6) {
-                least = found;
-                better = true;
-                break;
-              }
-              price -= change;
-            }
-          }
-        }
+    const Prices begin = {std::log(2e-6), std::log(1e-6), std::log(3e-6),  std::log(2e-6),
+                          std::log(4e-6), std::log(1e-6), std::log(20e-6), std::log(14e9),
+                          std::log(14e9), std::log(14e9), std::log(2.5)};
+    std::mt19937_64 random(1);
+    double least = 1e9;
+    for (int start = 0; start < kStarts; ++start) {
+      Prices prices = begin;
+      for (double& price : prices) {
+        if (start != 0) price += std::uniform_real_distribution<double>(-1.5, 1.5)(random);
       }
-      std::printf(
-          "{\"name\":\"simulator-truth-between-hosts, prices\", \"class\":%zu, "
-          "\"FITTED\":{\"latency_us\":%.2f, \"GB_per_s\":%.3f, \"header_bytes\":%.0f, "
-          "\"send_us\":%.2f, \"receive_us\":%.2f, \"reduce_GB_per_s\":%.2f}}\n",
-          of, std::exp(prices[kLatency]) * 1e6, std::exp(prices[kRate]) * 1e-9,
-          std::exp(prices[kHeader]), std::exp(prices[kSend]) * 1e6,
-          std::exp(prices[kReceive]) * 1e6, std::exp(prices[kReduce]) * 1e-9);
+      const double found = descend(prices, random);
+      if (found < least) {
+        least = found;
+        prices_ = prices;
+      }
     }
+    std::printf("{\"name\":\"simulator-truth-between-hosts, prices\", \"FITTED\":{");
+    for (size_t i = 0; i < prices_.size(); ++i) {
+      const double unit = i == kFar ? 1 : i >= kSendRate ? 1e-9 : 1e6;
+      std::printf("%s\"%s\":%.3g", i == 0 ? "" : ", ", kNames[i], std::exp(prices_[i]) * unit);
+    }
+    std::printf("}}\n");
+  }
+
+  // All prices change a little at once, and less and less; what is better is kept.
+  double descend(Prices& prices, std::mt19937_64& random) {
+    double least = misfit(prices);
+    std::normal_distribution<double> change(0, 1);
+    double step = 0.5;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      Prices others = prices;
+      const bool one = attempt % 2 == 0;  // or only one of them
+      const size_t only = random() % kPrices;
+      for (size_t i = 0; i < others.size(); ++i) {
+        if (!one || i == only) others[i] += step * change(random) / (one ? 1 : 2);
+      }
+      const double found = misfit(others);
+      if (found < least) {
+        least = found;
+        prices = others;
+        step = std::min(1.0, step * 1.5);
+      } else {
+        step = std::max(0.01, step * 0.97);
+      }
+    }
+    return least;
   }
 
   static std::string processor() {
@@ -193,10 +333,10 @@ class Truth {
     return "unknown";
   }
 
-  bool compare() const {
+  bool compare() {
     std::vector<double> fitted, others;
-    for (const Point& point : points_) {
-      const double model = simulated(point, prices_[class_of(point.bytes)]);
+    for (Point& point : points_) {
+      const double model = simulated(point, prices_);
       const bool calibrated = calibrates(point.ranks, nominal(point.bytes));
       (calibrated ? fitted : others).push_back(std::abs(model / point.seconds - 1));
       std::printf(
@@ -222,7 +362,7 @@ class Truth {
   }
 
   std::vector<Point> points_;
-  std::array<Prices, 3> prices_{};
+  Prices prices_{};
 };
 
 bool event_truth() { return Truth().run(); }
