@@ -363,7 +363,7 @@ TEST_F(Run, ShowsOnceWhatFailsAndAllThatOnlyTheRuntimeKnows) {
     const test::Environment inspected{{"NEURON_RT_INSPECT_ENABLE", "1"},
                                       {"NEURON_RT_INSPECT_OUTPUT_DIR", "/dev/full/inspected"},
                                       {"NEURON_RT_LOG_LEVEL", level}};
-    for (const std::string program :
+    for (const std::string& program :
          {kProgram + " sum.neff --random",
           test::built("bin/neuron-bench") + " exec -n 1 -w none sum.neff --fixed-nc-count 1"}) {
       const Said said = shell(program, inspected);

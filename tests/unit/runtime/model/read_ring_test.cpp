@@ -13,7 +13,9 @@ namespace {
 
 // The library leaves a ring that it could not open with descriptor 0, which is somebody else's.
 TEST(ReadRing, ThatCannotBeOpenedLeavesTheStandardInputOpen) {
-  if (::fcntl(0, F_GETFD) < 0) ASSERT_EQ(::open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
+  if (::fcntl(0, F_GETFD) < 0) {
+    ASSERT_EQ(::open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
+  }
   struct stat before {
   }, after{};
   ASSERT_EQ(::fstat(0, &before), 0);

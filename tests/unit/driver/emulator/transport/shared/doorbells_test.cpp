@@ -143,7 +143,9 @@ TEST_F(PostedWrites, AreCarriedOutInTheirOrderAlsoRoundTheEndOfTheRing) {
     expected.insert(expected.end(), {kSecond, kFirst, last});
     // Some one by one, some together.
     if (i % 5 != 0) client_->ring();
-    if (i % 20 == 19) ASSERT_TRUE(client_->carried(i + 1)) << i;
+    if (i % 20 == 19) {
+      ASSERT_TRUE(client_->carried(i + 1)) << i;
+    }
   }
   client_->ring();
   ASSERT_TRUE(client_->carried(3 * wire::kPosts / 2));
