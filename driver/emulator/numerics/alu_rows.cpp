@@ -31,77 +31,67 @@ struct Extremes {
 HWY_BEFORE_NAMESPACE();
 namespace neuron::numerics::HWY_NAMESPACE {
 
-struct Pass {
-  static HWY_INLINE V apply(V a, V) { return a; }
-};
 struct SubFrom {
   static HWY_INLINE V apply(V a, V b) { return hn::Sub(b, a); }
 };
 
-// The scalar of a step in row r. a - s is the sum of a and -s, to the bit, so a step that subtracts
-// a scalar adds the negative one, and is not compiled again.
-HWY_INLINE V scalar_of(const float* scalars, bool negative, size_t r) {
+// The scalar of a step in row r. a - s is the sum of a and -s, and a alone the sum of a and -0, to
+// the bit. So a step that subtracts a scalar, and one that does nothing, are additions and need no
+// code of their own: most of what compiling this file takes is the code of pairs of steps.
+HWY_INLINE V scalar_of(unsigned op, bool reverse, const float* scalars, size_t r) {
+  if (op == NEURON_ALU_BYPASS) return set(-0.0f);
   const float scalar = scalars == nullptr ? 0.0f : scalars[r];
-  return set(negative ? -scalar : scalar);
+  return set(op == NEURON_ALU_SUB && !reverse ? -scalar : scalar);
 }
 
 // A NaN between the steps need not be canonical: the second step's result is.
 template <class First, class Second>
-HWY_INLINE void with_rows(const AluRows& work, bool negative, size_t rows, size_t n) {
+HWY_INLINE void with_rows(const AluRows& work, size_t rows, size_t n) {
   for (size_t r = 0; r < rows; ++r) {
-    const V s = scalar_of(work.scalars0, negative, r);
+    const V s = scalar_of(work.op0, work.reverse0, work.scalars0, r);
     map_rows([s](V a, V b) HWY_ATTR { return canonical(Second::apply(First::apply(a, s), b)); },
              work.x.from_row(r), work.y.from_row(r), work.out.from_row(r), n);
   }
 }
 template <class First, class Second>
-HWY_INLINE void with_scalars(const AluRows& work, bool negative, size_t rows, size_t n) {
-  const bool subtracts = work.op1 == NEURON_ALU_SUB && !work.reverse1;
+HWY_INLINE void with_scalars(const AluRows& work, size_t rows, size_t n) {
   for (size_t r = 0; r < rows; ++r) {
-    const V s = scalar_of(work.scalars0, negative, r);
-    const V t = scalar_of(work.scalars1, subtracts, r);
+    const V s = scalar_of(work.op0, work.reverse0, work.scalars0, r);
+    const V t = scalar_of(work.op1, work.reverse1, work.scalars1, r);
     map_row([s, t](V a) HWY_ATTR { return canonical(Second::apply(First::apply(a, s), t)); },
             work.x.from_row(r), work.out.from_row(r), n);
   }
 }
 template <class First, class Second>
-HWY_INLINE void steps(const AluRows& work, bool negative, size_t rows, size_t n) {
-  if (work.y.data != nullptr) return with_rows<First, Second>(work, negative, rows, n);
-  with_scalars<First, Second>(work, negative, rows, n);
+HWY_INLINE void steps(const AluRows& work, size_t rows, size_t n) {
+  if (work.y.data != nullptr) return with_rows<First, Second>(work, rows, n);
+  with_scalars<First, Second>(work, rows, n);
 }
 
 template <class First>
-HWY_INLINE void second_step(const AluRows& work, bool negative, size_t rows, size_t n) {
+HWY_INLINE void second_step(const AluRows& work, size_t rows, size_t n) {
   switch (work.op1) {
-    case NEURON_ALU_SUB:
-      if (work.reverse1) return steps<First, SubFrom>(work, negative, rows, n);
-      if (work.y.data != nullptr) return with_rows<First, Sub>(work, negative, rows, n);
-      [[fallthrough]];  // the negative scalar is added
     case NEURON_ALU_ADD:
-      return steps<First, Add>(work, negative, rows, n);
+      return steps<First, Add>(work, rows, n);
+    case NEURON_ALU_SUB:
+      if (work.reverse1) return steps<First, SubFrom>(work, rows, n);
+      if (work.y.data != nullptr) return with_rows<First, Sub>(work, rows, n);
+      return with_scalars<First, Add>(work, rows, n);
     case NEURON_ALU_MUL:
-      return steps<First, Mul>(work, negative, rows, n);
+      return steps<First, Mul>(work, rows, n);
     case NEURON_ALU_MAX:
-      return steps<First, Max>(work, negative, rows, n);
+      return steps<First, Max>(work, rows, n);
     case NEURON_ALU_MIN:
-      return steps<First, Min>(work, negative, rows, n);
+      return steps<First, Min>(work, rows, n);
     default:
-      return steps<First, Pass>(work, negative, rows, n);
+      return with_scalars<First, Add>(work, rows, n);
   }
 }
 
 HWY_NOINLINE void alu_rows_kernel(const AluRows& work, size_t rows, size_t n) {
-  switch (work.op0) {
-    case NEURON_ALU_SUB:
-      if (work.reverse0) return second_step<SubFrom>(work, false, rows, n);
-      return second_step<Add>(work, true, rows, n);
-    case NEURON_ALU_ADD:
-      return second_step<Add>(work, false, rows, n);
-    case NEURON_ALU_MUL:
-      return second_step<Mul>(work, false, rows, n);
-    default:
-      return second_step<Pass>(work, false, rows, n);
-  }
+  if (work.op0 == NEURON_ALU_MUL) return second_step<Mul>(work, rows, n);
+  if (work.op0 == NEURON_ALU_SUB && work.reverse0) return second_step<SubFrom>(work, rows, n);
+  second_step<Add>(work, rows, n);
 }
 
 // Maps bf16 to integers of the same order: -0 below +0, NaN beyond the infinities.

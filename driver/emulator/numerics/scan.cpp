@@ -25,11 +25,17 @@ struct Swapped {
   static HWY_INLINE V apply(V a, V b) { return Op::apply(b, a); }
 };
 
+// Signs that change: s - a is the sum of s and -a, to the bit, so it needs no code of its own.
+struct Flips {
+  V a, b;
+};
+HWY_INLINE V flip_if(bool flips) { return set(flips ? -0.0f : 0.0f); }
+
 // Advances several vectors of rows together, because each step of a chain waits for the one before.
 // NaN stays NaN through these operations, so it is made canonical on the way out only.
 template <size_t kVectors, class Op0, class Op1>
 HWY_INLINE void chains(const float* a, const float* b, float* out, size_t stride, size_t n,
-                       float* state) {
+                       float* state, const Flips& flips) {
   const Floats d;
   const size_t lanes = hn::Lanes(d);
   V s[kVectors];
@@ -38,8 +44,8 @@ HWY_INLINE void chains(const float* a, const float* b, float* out, size_t stride
   for (size_t i = 0; i < n; ++i, a += stride, b += stride, out += stride) {
 #pragma GCC unroll 4
     for (size_t v = 0; v < kVectors; ++v) {
-      const V first = Op0::apply(s[v], hn::LoadU(d, a + v * lanes));
-      s[v] = Op1::apply(first, hn::LoadU(d, b + v * lanes));
+      const V first = Op0::apply(s[v], hn::Xor(hn::LoadU(d, a + v * lanes), flips.a));
+      s[v] = Op1::apply(first, hn::Xor(hn::LoadU(d, b + v * lanes), flips.b));
       hn::StoreU(canonical(s[v]), d, out + v * lanes);
     }
   }
@@ -50,33 +56,36 @@ HWY_INLINE void chains(const float* a, const float* b, float* out, size_t stride
 // Computes as many rows as fill whole vectors; returns their number.
 template <class Op0, class Op1>
 HWY_INLINE size_t scan(const float* a, const float* b, float* out, size_t stride, size_t rows,
-                       size_t n, float* state) {
+                       size_t n, float* state, const Flips& flips) {
   const size_t lanes = hn::Lanes(Floats());
   size_t r = 0;
   for (; r + 4 * lanes <= rows; r += 4 * lanes) {
-    chains<4, Op0, Op1>(a + r, b + r, out + r, stride, n, state + r);
+    chains<4, Op0, Op1>(a + r, b + r, out + r, stride, n, state + r, flips);
   }
   for (; r + lanes <= rows; r += lanes) {
-    chains<1, Op0, Op1>(a + r, b + r, out + r, stride, n, state + r);
+    chains<1, Op0, Op1>(a + r, b + r, out + r, stride, n, state + r, flips);
   }
   return r;
 }
 
 template <class Op0>
-HWY_INLINE size_t scan_second(unsigned op1, bool reverse, const float* a, const float* b,
-                              float* out, size_t stride, size_t rows, size_t n, float* state) {
-  switch (op1) {
+HWY_INLINE size_t scan_second(const ScanOperations& o, const float* a, const float* b, float* out,
+                              size_t stride, size_t rows, size_t n, float* state,
+                              const Flips& flips) {
+  switch (o.op1) {
+    case NEURON_ALU_SUB:  // first - b, and b - first when reversed
+      if (o.reverse1) {
+        return scan<Op0, Swapped<Sub>>(a, b, out, stride, rows, n, state, flips);
+      }
+      [[fallthrough]];
     case NEURON_ALU_ADD:
-      return scan<Op0, Add>(a, b, out, stride, rows, n, state);
-    case NEURON_ALU_SUB:
-      return reverse ? scan<Op0, Swapped<Sub>>(a, b, out, stride, rows, n, state)
-                     : scan<Op0, Sub>(a, b, out, stride, rows, n, state);
+      return scan<Op0, Add>(a, b, out, stride, rows, n, state, flips);
     case NEURON_ALU_MUL:
-      return scan<Op0, Mul>(a, b, out, stride, rows, n, state);
+      return scan<Op0, Mul>(a, b, out, stride, rows, n, state, flips);
     case NEURON_ALU_MAX:
-      return scan<Op0, Max>(a, b, out, stride, rows, n, state);
+      return scan<Op0, Max>(a, b, out, stride, rows, n, state, flips);
     case NEURON_ALU_MIN:
-      return scan<Op0, Min>(a, b, out, stride, rows, n, state);
+      return scan<Op0, Min>(a, b, out, stride, rows, n, state, flips);
     default:
       return 0;
   }
@@ -85,19 +94,22 @@ HWY_INLINE size_t scan_second(unsigned op1, bool reverse, const float* a, const 
 // Returns the number of computed rows; 0 for operations that have no vector loop.
 HWY_NOINLINE size_t scan_kernel(const ScanOperations& o, const float* a, const float* b, float* out,
                                 size_t stride, size_t rows, size_t n, float* state) {
+  const Flips flips{flip_if(o.op0 == NEURON_ALU_SUB && o.reverse0),
+                    flip_if(o.op1 == NEURON_ALU_SUB && !o.reverse1)};
   switch (o.op0) {
-    case NEURON_ALU_ADD:
-      return scan_second<Add>(o.op1, o.reverse1, a, b, out, stride, rows, n, state);
     case NEURON_ALU_SUB:  // a - s, and s - a when reversed
-      return o.reverse0
-                 ? scan_second<Sub>(o.op1, o.reverse1, a, b, out, stride, rows, n, state)
-                 : scan_second<Swapped<Sub>>(o.op1, o.reverse1, a, b, out, stride, rows, n, state);
+      if (!o.reverse0) {
+        return scan_second<Swapped<Sub>>(o, a, b, out, stride, rows, n, state, flips);
+      }
+      [[fallthrough]];
+    case NEURON_ALU_ADD:
+      return scan_second<Add>(o, a, b, out, stride, rows, n, state, flips);
     case NEURON_ALU_MUL:
-      return scan_second<Mul>(o.op1, o.reverse1, a, b, out, stride, rows, n, state);
+      return scan_second<Mul>(o, a, b, out, stride, rows, n, state, flips);
     case NEURON_ALU_MAX:
-      return scan_second<Max>(o.op1, o.reverse1, a, b, out, stride, rows, n, state);
+      return scan_second<Max>(o, a, b, out, stride, rows, n, state, flips);
     case NEURON_ALU_MIN:
-      return scan_second<Min>(o.op1, o.reverse1, a, b, out, stride, rows, n, state);
+      return scan_second<Min>(o, a, b, out, stride, rows, n, state, flips);
     default:
       return 0;
   }
