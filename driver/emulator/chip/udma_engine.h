@@ -55,6 +55,11 @@ struct DmaRun {
   std::array<DmaLeg, kMaxLegs> leg;
 };
 
+// Descriptors of each ring that lie in front of a run.
+struct DmaAhead {
+  uint32_t m2s = 0, s2m = 0;
+};
+
 // What an engine of the core that writes descriptors itself must know of a ring.
 struct RingState {
   uint64_t base = 0;
@@ -130,14 +135,8 @@ class UdmaEngine : public RegisterTarget {
   // a notification, so that such an effect has the run's end as its time. A malformed packet counts
   // as a run of one. In `time_bytes`, no descriptor counts less than `least_transfer` bytes.
   // It begins behind `ahead` descriptors of each ring, which other runs have.
-  struct Ahead {
-    uint32_t m2s = 0, s2m = 0;
-  };
-  DmaRun next_run(unsigned queue, uint32_t max_packets, uint64_t least_transfer,
-                  const Ahead& ahead) const;
-  DmaRun next_run(unsigned queue, uint32_t max_packets, uint64_t least_transfer = 0) const {
-    return next_run(queue, max_packets, least_transfer, {});
-  }
+  DmaRun next_run(unsigned queue, uint32_t max_packets, uint64_t least_transfer = 0,
+                  const DmaAhead& ahead = {}) const;
   // The packet that has not been executed yet and will write the byte at `address`: how many M2S
   // descriptors lie in front of it. Nothing if no complete packet of the queue writes there.
   std::optional<uint32_t> pending_write(unsigned queue, uint64_t address) const;

@@ -262,7 +262,7 @@ unsigned UdmaEngine::service_class(unsigned queue) const {
 }
 
 DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets, uint64_t least_transfer,
-                            const Ahead& ahead) const {
+                            const DmaAhead& ahead) const {
   DmaRun run;
   RingView m2s;
   RingView s2m;

@@ -30,7 +30,7 @@ class CollectivePlan {
     return end_ != 0 && rung <= end_ ? end_ : rung + isa::kDmaStart;
   }
   // The descriptors of planned runs.
-  const chip::UdmaEngine::Ahead& ahead() const { return ahead_; }
+  const chip::DmaAhead& ahead() const { return ahead_; }
   // The run is of rings that were rewound since others were planned.
   bool is_stale(const chip::DmaRun& run) const {
     return !runs_.empty() && runs_.back().run.generation != run.generation;
@@ -64,7 +64,7 @@ class CollectivePlan {
 
  private:
   std::deque<Run> runs_;
-  chip::UdmaEngine::Ahead ahead_;
+  chip::DmaAhead ahead_;
   chip::ModelTime end_ = 0;  // of the last run; 0: none since time began
 };
 
