@@ -34,8 +34,9 @@ class DevicePort {
   virtual int read_register(uint64_t bar0_offset, uint32_t* value) = 0;
   virtual int write_register(uint64_t bar0_offset, uint32_t value, bool run_inline) = 0;
   // Writes registers in this order, as NEURON_IOCTL_BAR_WRITE does, but where the back end can it
-  // returns before that has happened. Calls of one thread keep their order. A failure may be that
-  // of earlier writes, of which none but the failed ones were left out.
+  // returns before that has happened. Calls of this function by one thread keep their order; calls
+  // of others may overtake them. A failure may be that of earlier writes, of which none but the
+  // failed ones were left out; then these were not written.
   struct RegisterWrite {
     uint64_t address;
     uint32_t value;

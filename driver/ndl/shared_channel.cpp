@@ -63,6 +63,11 @@ int SharedChannel::await_welcome(uint32_t limit_ms) {
   return fail_silent(limit_ms);
 }
 
+bool SharedChannel::hung_up() const {
+  pollfd end = {socket_.get(), 0, 0};
+  return ::poll(&end, 1, 0) > 0;
+}
+
 int SharedChannel::fail_gone() const {
   return fail(-ENODEV, "the daemon at %s is gone; restart it and call nrt_close and nrt_init",
               path_.c_str());

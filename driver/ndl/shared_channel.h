@@ -57,6 +57,9 @@ class SharedChannel {
 
   // Relaxed: a thread that sees it late learns it from the socket.
   bool gone() const { return gone_.load(std::memory_order_relaxed); }
+  // Whether the daemon has closed its end. Reads nothing: for who waits for the shared page alone,
+  // while perhaps no thread reads.
+  bool hung_up() const;
   int fail_gone() const;
   // Fails with a sentence: which process has been silent for so long, and what to do about it.
   int fail_silent(uint64_t waited_ms) const;

@@ -124,7 +124,6 @@ int SharedDoorbell::check_posted() {
 int SharedDoorbell::post(std::span<const DevicePort::RegisterWrite> writes) {
   const std::lock_guard lock(post_mutex_);
   if (channel_.gone()) return channel_.fail_gone();
-  if (const int error = refused()) return error;
   // Acquire: the daemon has copied what was in the entry.
   const auto room = [&] {
     return posted_ - page_->carried.load(std::memory_order_acquire) < wire::kPosts;
@@ -134,11 +133,13 @@ int SharedDoorbell::post(std::span<const DevicePort::RegisterWrite> writes) {
         base::Deadline::after(std::chrono::milliseconds(SharedChannel::kLimitMs));
     base::Backoff backoff({});
     while (!room()) {
-      if (channel_.gone()) return channel_.fail_gone();
+      if (channel_.gone() || (backoff.sleeps() && channel_.hung_up())) return channel_.fail_gone();
       if (backoff.sleeps() && end.expired()) return channel_.fail_silent(SharedChannel::kLimitMs);
       backoff.wait();
     }
   }
+  // Behind the wait: the refusal of the entry whose place this one takes names its address.
+  if (const int error = refused()) return error;
   wire::PostedWrites& entry = page_->written[posted_ % wire::kPosts];
   entry.count = static_cast<uint32_t>(writes.size());
   for (size_t i = 0; i < writes.size(); ++i) {

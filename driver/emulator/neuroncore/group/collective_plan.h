@@ -6,7 +6,9 @@
 // core that waits for another chip may be woken late by the host's time, when other transfers of it
 // have been served already. If a run took its links when it began, which of two is first would
 // depend on the host; so it takes them in the order of doorbells, in the first gap behind its
-// begin. Callers: DmaActors, the holder of the core. Thread-safe: no. Fails: std::bad_alloc.
+// begin. A plan has a limited number of runs: who rings for more has the others planned when these
+// are done. Else a ring of small packets would take many times its own size of the daemon's memory.
+// Callers: DmaActors, the holder of the core. Thread-safe: no. Fails: std::bad_alloc.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_COLLECTIVE_PLAN_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_COLLECTIVE_PLAN_H
 
@@ -24,6 +26,9 @@ class CollectivePlan {
     chip::ModelTime begin, end;
   };
 
+  // More than programs of collectives ring for ahead.
+  static constexpr size_t kMostRuns = 1024;
+
   // When a run that is rung for at this time begins: behind what is planned, or after the start of
   // an engine that has nothing to do by then.
   chip::ModelTime begin(chip::ModelTime rung) const {
@@ -36,12 +41,13 @@ class CollectivePlan {
     return !runs_.empty() && runs_.back().run.generation != run.generation;
   }
   void add(const chip::DmaRun& run, chip::ModelTime begin, chip::ModelTime end) {
+    runs_.push_back({run, begin, end});  // first: it may find no memory
     ahead_.m2s += run.m2s;
     ahead_.s2m += run.s2m;
-    runs_.push_back({run, begin, end});
     end_ = end;
   }
   bool empty() const { return runs_.empty(); }
+  bool is_full() const { return runs_.size() >= kMostRuns; }
   const Run& next() const { return runs_.front(); }
   // The next run has been executed.
   void done() {

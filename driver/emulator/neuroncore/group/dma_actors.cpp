@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "driver/base/abandonment.h"
 #include "driver/base/backoff.h"
 
 namespace neuron::core {
@@ -143,11 +144,13 @@ void DmaActors::drop(unsigned owner, ModelTime now) {
   state_.scheduler.schedule(s);
 }
 
-// Plans what the doorbell has added to the queue of collectives.
+// Plans what the doorbell has added to the queue of collectives, or as much of it as a plan holds:
+// what is left is planned when these runs are done. So is what somebody who is not waited for any
+// more leaves, but for one run, without which the queue would count as idle.
 void DmaActors::plan(unsigned engine, ModelTime rung, unsigned ringer) {
   CollectivePlan& plan = plans_[engine];
   ModelTime begin = plan.begin(rung);
-  for (;;) {  // bounded: by the descriptors of the queue
+  for (;;) {  // bounded: by the runs of a plan
     const chip::DmaRun run =
         state_.dma[engine]->next_run(NEURON_DMA_QUEUE_COLLECTIVES, kDmaRunPackets,
                                      isa::least_transfer(state_.timing), plan.ahead());
@@ -155,6 +158,7 @@ void DmaActors::plan(unsigned engine, ModelTime rung, unsigned ringer) {
       plan.clear();
       continue;
     }
+    if (plan.is_full() || (!plan.empty() && base::Abandonment::seen())) return;
     if (run.packets == 0) return;  // the rest of a packet has not arrived yet
     ModelTime end = begin + isa::transfer_time(run.time_bytes, state_.timing);
     if (run.legs != 0) end = std::max(end, pass_links(run, ringer, begin));

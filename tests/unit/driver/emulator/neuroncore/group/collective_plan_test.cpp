@@ -57,5 +57,16 @@ TEST(CollectivePlan, SeesRunsOfRingsThatWereRewound) {
   EXPECT_TRUE(plan.is_stale(run_of(1, 1, 8)));
 }
 
+TEST(CollectivePlan, IsFullWithSoManyRuns) {
+  CollectivePlan plan;
+  for (size_t n = 0; n < CollectivePlan::kMostRuns; ++n) {
+    EXPECT_FALSE(plan.is_full()) << n;
+    plan.add(run_of(1, 1), n, n + 1);
+  }
+  EXPECT_TRUE(plan.is_full());
+  plan.done();
+  EXPECT_FALSE(plan.is_full());
+}
+
 }  // namespace
 }  // namespace neuron::core
