@@ -148,10 +148,16 @@ Outcome DeviceProxy::give(const Program& program, Message& message) {
 // Gives what is due to the connections. The time of a message leaves with its bytes.
 Result<bool> DeviceProxy::give(Program& program) {
   if (program.waiting.empty()) return false;
-  port_->endpoint().hold();
-  const auto moved = give_in_order(program);
-  port_->endpoint().let_go();
-  return moved;
+  FabricEndpoint& endpoint = port_->endpoint();
+  endpoint.hold();
+  try {
+    const auto moved = give_in_order(program);
+    endpoint.let_go();
+    return moved;
+  } catch (...) {  // no memory: an endpoint that holds would send nothing to anybody any more
+    endpoint.let_go();
+    throw;
+  }
 }
 
 // In order for each lane.

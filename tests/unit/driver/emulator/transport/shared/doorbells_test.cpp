@@ -92,7 +92,9 @@ class Client {
     page_->posted.fetch_add(1);
   }
   bool carried(uint32_t count) {
-    return test::eventually([&] { return page_->carried.load() == count; }, kSoon);
+    const bool seen = test::eventually([&] { return page_->carried.load() == count; }, kSoon);
+    base::take_from_other_processes();
+    return seen;
   }
   wire::RingPage& page() { return *page_; }
   // Launches a program.
