@@ -59,7 +59,8 @@ DeviceProxy::~DeviceProxy() {
 void DeviceProxy::bring_the_rest() {
   const base::Deadline end = base::Deadline::after(kLastMessages);
   try {
-    while (port_->busy() && !end.expired() && usable_() && port_->progress() != Outcome::kFailed) {
+    while ((port_->busy() || !port_->endpoint().has_arrived()) && !end.expired() && usable_() &&
+           port_->progress() != Outcome::kFailed) {
       base::sleep_for(kNap);
     }
   } catch (const std::bad_alloc&) {
