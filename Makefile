@@ -113,7 +113,9 @@ nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kil
 	NEURON_TEST_MATRIX=all $(BUILD)/tests/matrix --gtest_brief=1
 	tests/mutation/exported $(BUILD)
 	CCOM_TEST_FAULTS=10000 $(BUILD)/tests/unit_ccom_api --gtest_filter='*RandomFaults*'
-	$(BUILD)/tests/network --gtest_repeat=20 --gtest_brief=1
+	$(BUILD)/tests/network --gtest_filter=-'*InstancesOf*' --gtest_repeat=20 --gtest_brief=1
+	NEURON_TEST_INSTANCE_FAULTS=200 NEURON_TEST_NETWORK=all $(BUILD)/tests/network --gtest_filter='*InstancesOf*' --gtest_brief=1
+	NEURON_TEST_INSTANCE_RANKS=32 NEURON_TEST_NETWORK=all $(BUILD)/tests/network --gtest_filter='*InstancesOf*' --gtest_brief=1
 	NEURON_TEST_RUNS=1000 $(BUILD)/tests/api --gtest_filter='Every/CollectiveTimes*' --gtest_brief=1
 	NEURON_TEST_RUNS=100 $(BUILD)/tests/differential_repeats --gtest_brief=1
 	for target in trn1 trn2 trn3; do NEURON_BUILD_DIR=$(abspath $(BUILD)) /usr/bin/python3 tests/differential/instructions/check.py --target $$target --seed $$(date +%Y%m%d) --seeds 50 || exit 1; done

@@ -25,7 +25,8 @@ ccom_status_t ccom_device_proxy_open(ccom_comm_t* comm, const ccom_device_host_t
     auto port = comm->body->open_port("ccom_device_proxy_open");
     if (!port) return set_last_error(port.error());
     auto owned = std::make_unique<ccom_device_proxy>();
-    owned->body = std::make_unique<DeviceProxy>(std::move(*port), *host);
+    owned->body = std::make_unique<DeviceProxy>(
+        std::move(*port), *host, [comm] { return ccom_status(comm) == CCOM_SUCCESS; });
     *proxy = owned.release();
     return CCOM_SUCCESS;
   });

@@ -4,16 +4,22 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <new>
 #include <tuple>
 #include <utility>
 
 #include "ccom/transport/fabric_connection.h"
+#include "driver/base/backoff.h"
 
 namespace neuron::ccom {
 namespace {
 
 // What a closing proxy waits for the network to let go of device memory.
 constexpr std::chrono::milliseconds kLettingGo{100};
+// What it waits for a slow network to take the last messages: a connection of TCP that loses its
+// first two frames is there after three seconds.
+constexpr std::chrono::seconds kLastMessages{5};
+constexpr std::chrono::microseconds kNap{100};
 // Times travel on channels of their own, beside those of the bytes.
 constexpr uint16_t kTimeChannels = FabricTag::kChannels / 2;
 
@@ -35,16 +41,31 @@ bool same_lane(const ccom_device_message_t& a, const ccom_device_message_t& b) {
 
 }  // namespace
 
-DeviceProxy::DeviceProxy(std::unique_ptr<NetworkPort> port, const ccom_device_host_t& host)
-    : port_(std::move(port)), host_(host) {
+DeviceProxy::DeviceProxy(std::unique_ptr<NetworkPort> port, const ccom_device_host_t& host,
+                         std::function<bool()> usable)
+    : port_(std::move(port)), host_(host), usable_(std::move(usable)) {
   for (uint32_t stream = 0; stream < CCOM_MAX_STREAMS; ++stream) {
     port_->expect(signature_of(stream));
   }
 }
 
 DeviceProxy::~DeviceProxy() {
+  if (!failure_) bring_the_rest();
   port_->quiesce(base::Deadline::after(kLettingGo));
   for (const void* memory : registered_) port_->remove_memory(memory);
+}
+
+// What is left in this rank's queue is lost, and a peer would wait for it until its deadline.
+void DeviceProxy::bring_the_rest() {
+  const base::Deadline end = base::Deadline::after(kLastMessages);
+  try {
+    while ((port_->busy() || !port_->endpoint().has_arrived()) && !end.expired() && usable_() &&
+           port_->progress() != Outcome::kFailed) {
+      base::sleep_for(kNap);
+    }
+  } catch (const std::bad_alloc&) {
+    // They are lost.
+  }
 }
 
 Result<void> DeviceProxy::add(uint32_t stream, const ccom_device_program_t& program) {

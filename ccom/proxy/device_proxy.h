@@ -10,14 +10,18 @@
 // Model time. A message leaves when it is due and the rank's part of the NICs is free, takes its
 // bytes at the rate of that part, and arrives a latency later. A second message of 8 bytes tells
 // the receiver when. So times depend on the programs alone, not on the network that is used here.
-// Callers: the runtime's proxy thread, one at a time. Owns: the port. Fails: with the sentence of
-// the connection; then nothing moves any more.
+// The end. A short message is sent, for its CC core, when it lies in this rank's queue. So a
+// program may end, and its proxy, before its peers have all that it sent: the destructor waits
+// until the network has taken that, for some seconds, as long as the job is usable. Callers: the
+// runtime's proxy thread, one at a time. Owns: the port. Fails: with the sentence of the
+// connection; then nothing moves any more.
 #ifndef CCOM_PROXY_DEVICE_PROXY_H
 #define CCOM_PROXY_DEVICE_PROXY_H
 
 #include <ccom/ccom_device.h>
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -28,7 +32,10 @@ namespace neuron::ccom {
 
 class DeviceProxy {
  public:
-  DeviceProxy(std::unique_ptr<NetworkPort> port, const ccom_device_host_t& host);
+  // `usable`: whether the ranks still work together; asked in the destructor.
+  DeviceProxy(
+      std::unique_ptr<NetworkPort> port, const ccom_device_host_t& host,
+      std::function<bool()> usable = [] { return true; });
   ~DeviceProxy();
   DeviceProxy(const DeviceProxy&) = delete;
   DeviceProxy& operator=(const DeviceProxy&) = delete;
@@ -71,9 +78,11 @@ class DeviceProxy {
   Outcome ended(const Program& program, const Message& message, MessageId& data, MessageId& time);
   MessageId id_of(const Program& program, const Message& message) const;
   Error failure_of(uint32_t peer) const;
+  void bring_the_rest();
 
   std::unique_ptr<NetworkPort> port_;
   const ccom_device_host_t host_;
+  const std::function<bool()> usable_;
   std::vector<std::unique_ptr<Program>> programs_;
   std::vector<const void*> registered_;
   std::optional<Error> failure_;

@@ -78,6 +78,8 @@ class FabricEndpoint {
   virtual uint32_t depth() const = 0;
   // Returns the number of completions written, or a negative errno value if the endpoint is lost.
   virtual int poll(std::span<FabricCompletion> completions) = 0;
+  // False: what was given to it may still be on this host, although its completion has been told.
+  virtual bool has_arrived() const { return true; }
   virtual void close() = 0;
 
   virtual const Error& failure() const = 0;

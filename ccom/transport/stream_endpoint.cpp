@@ -182,6 +182,11 @@ class StreamEndpoint final : public FabricEndpoint, public StreamLink::Owner {
     return static_cast<int>(count);
   }
 
+  bool has_arrived() const override {
+    return std::all_of(links_.begin(), links_.end(),
+                       [](const auto& link) { return link->has_arrived(); });
+  }
+
   void close() override {
     if (!listener_) return;
     try {

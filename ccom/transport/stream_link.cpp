@@ -176,6 +176,12 @@ void StreamLink::fail(int error) {
   }
 }
 
+bool StreamLink::has_arrived() const {
+  if (finished || broken || unwritable != 0) return true;
+  int waiting = 0;
+  return !wants_to_write() && (::ioctl(socket_.get(), SIOCOUTQ, &waiting) != 0 || waiting == 0);
+}
+
 bool StreamLink::finish() {
   if (finished || broken) return true;
   if (connecting_) {

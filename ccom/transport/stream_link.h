@@ -78,6 +78,9 @@ class StreamLink {
   // has it all. True if there is nothing more to do.
   bool finish();
 
+  // Whether the peer's host has all that was sent, or never will.
+  bool has_arrived() const;
+
   bool connecting() const { return connecting_; }
   bool wants_to_write() const { return connecting_ || !queue_.empty(); }
   uint64_t copied_bytes() const { return copied_; }

@@ -234,7 +234,8 @@ ccom_status_t ccom_device_proxy_add(ccom_device_proxy_t *proxy, uint32_t stream,
 // Carries what is due. `moved`: something happened; `busy`: messages are under way, or the network
 // has not sent all. After a failure, which the sentence explains, nothing moves any more.
 ccom_status_t ccom_device_proxy_poll(ccom_device_proxy_t *proxy, bool *moved, bool *busy);
-// After this nothing touches device memory. Null is allowed.
+// After this nothing touches device memory. Before ccom_free() of its communicator; null is allowed.
+// Waits for up to 5 s until the network has taken what this rank sent, if the job is usable.
 void ccom_device_proxy_close(ccom_device_proxy_t *proxy);
 
 #pragma GCC visibility pop

@@ -40,6 +40,11 @@ uint64_t instance_key(const HostFacts& facts, const std::string& emulator) {
   return std::hash<std::string>()(name);
 }
 
+uint64_t process_space_key(const HostFacts& facts) {
+  return std::hash<std::string>()(
+      base::format("processes of {} in {}", facts.boot, facts.process_space));
+}
+
 uint64_t instance_key_of_ultra_server(uint64_t id) {
   return std::hash<std::string>()(base::format("UltraServer {:016x}", id));
 }

@@ -24,6 +24,8 @@ HostFacts facts_of_this_process();
 
 // `emulator`: NEURON_EMULATOR.
 uint64_t instance_key(const HostFacts& facts, const std::string& emulator);
+// Processes with one key know each other by their numbers.
+uint64_t process_space_key(const HostFacts& facts);
 // Of all nodes of an UltraServer, by its id, on whichever hosts they are.
 uint64_t instance_key_of_ultra_server(uint64_t id);
 // Of one node of it, where the nodes are instances of their own.

@@ -48,6 +48,8 @@ class CollectivePrograms final : public ModelCollectives {
     return world_->failure_since(met_);
   }
   Result<void> check_peers() const override;
+  std::string stopped_ranks() const override { return world_->stopped_ranks(); }
+  bool sees_all_processes() const override { return world_->sees_all_processes(); }
   void launch_begins() const override;
   void launch_ended() const override;
   bool broken() const override {

@@ -10,6 +10,7 @@
 #include <set>
 #include <string_view>
 
+#include "driver/base/process_status.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/log.h"
 #include "runtime/collectives/instance_key.h"
@@ -55,11 +56,13 @@ Result<MemberPlace> place_of(Core& core) {
                         place.device);
   }
   place.chip = ids[place.device];
+  const HostFacts facts = facts_of_this_process();
+  place.process_space = process_space_key(facts);
   if (const auto whole = ultra_server_of(core.device().index(), emulator)) {
     place.instance_key = instance_key_of_ultra_server(whole->id);
     place.node = whole->node;
   } else {
-    place.instance_key = instance_key(facts_of_this_process(), emulator);
+    place.instance_key = instance_key(facts, emulator);
   }
   return place;
 }
@@ -289,6 +292,32 @@ Result<void> World::check_peers() {
     NEURON_CHECK(gather(&nothing, all.data(), 1));
   }
   return fail(status_of_collectives(status), "another rank is gone");
+}
+
+std::string World::stopped_ranks() const {
+  constexpr size_t kMostNamed = 8;
+  std::vector<uint32_t> stopped;
+  for (uint32_t r = 0; r < size_; ++r) {
+    if (members_[r].process_space != members_[rank_].process_space) continue;
+    const auto status = base::process_status(members_[r].process);
+    if (status && status->is_stopped()) stopped.push_back(r);
+  }
+  std::string text;
+  for (size_t i = 0; i < std::min(stopped.size(), kMostNamed); ++i) {
+    const MemberPlace& member = members_[stopped[i]];
+    text += format("{}{} (process {} on {})", i == 0 ? "" : ", ", stopped[i], member.process,
+                   escaped(member.host));
+  }
+  if (stopped.empty()) return "";
+  if (stopped.size() > kMostNamed) text += format(" and {} more", stopped.size() - kMostNamed);
+  return stopped.size() == 1 ? format("rank {} is stopped by a signal", text)
+                             : format("ranks {} are stopped by signals", text);
+}
+
+bool World::sees_all_processes() const {
+  return std::all_of(members_.begin(), members_.end(), [this](const MemberPlace& member) {
+    return member.process_space == members_[rank_].process_space;
+  });
 }
 
 void World::note_failure(const std::string& sentence) {

@@ -42,6 +42,7 @@ struct MemberPlace {
   uint32_t node = 0;      // of the UltraServer; 0: of none
   uint32_t credit = 0;    // as ccom_device_member_t has it; filled in by World
   uint32_t reserved = 0;
+  uint64_t process_space = 0;  // in which `process` counts
 };
 
 // What an exchange is for. All ranks make the same exchanges in the same order; each exchange
@@ -83,6 +84,11 @@ class World {
   // Fails if a process of the world is known to be gone, and names it. Any thread; waits for
   // nothing.
   Result<void> check_peers();
+  // "rank 3 (process 71 on HOST) is stopped by a signal": of the ranks whose processes this one
+  // sees; "": none of them is. Any thread; waits for nothing.
+  std::string stopped_ranks() const;
+  // Whether it sees all of them.
+  bool sees_all_processes() const;
   // Tells all ranks that an execution of this rank has failed, and why. Any thread; waits for
   // nothing.
   void note_failure(const std::string& sentence);

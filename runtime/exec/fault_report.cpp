@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/exec/fault_report.h"
 
+#include <chrono>
+#include <optional>
+
+#include "driver/base/backoff.h"
+#include "driver/base/deadline.h"
 #include "driver/isa/instruction.h"
 #include "hw/control.h"
 #include "hw/fault.h"
@@ -187,6 +192,19 @@ Error describe_lost_rank(LoadedModel& model) {
 
 namespace {
 
+// Why a rank waits longer than it may, which is seldom the rank that it waits for itself: a process
+// that is stopped. Ranks that do not see it are told by those that do, whose limits are over at
+// about the same time.
+std::string who_holds_up(const ModelCollectives& collectives) {
+  constexpr std::chrono::milliseconds kToldSoon{300}, kNap{10};
+  std::string stopped = collectives.stopped_ranks();
+  if (!stopped.empty() || collectives.sees_all_processes()) return stopped;
+  const base::Deadline soon = base::Deadline::after(kToldSoon);
+  std::optional<std::string> told;
+  while (!(told = collectives.failure_of_rank()) && !soon.expired()) base::sleep_for(kNap);
+  return told.value_or("");
+}
+
 // "; on device 0 core 5, the other core of its virtual core, SP pc 3: ... waits for ..."
 std::string other_core_words(const LoadedModel& model) {
   const LoadedModel* other = model.other;
@@ -203,6 +221,14 @@ Error describe_timeout(LoadedModel& model, uint64_t seconds) {
   if (const ModelCollectives* collectives = model.collectives()) {
     bool busy = false;
     const std::string waits = collectives->describe(busy);
+    const std::string cause = busy ? who_holds_up(*collectives) : "";
+    if (!cause.empty()) {
+      return fail(
+          NRT_EXEC_HW_ERR_COLLECTIVES,
+          "model '{}' has not finished {} after {} s (NEURON_RT_EXEC_TIMEOUT): {}{}; let "
+          "that rank go on, or end it; then unload the model on all ranks and load it again",
+          model.name(), place(model.core()), seconds, cause, behind(waits));
+    }
     if (busy) {
       return fail(
           NRT_EXEC_HW_ERR_COLLECTIVES,

@@ -34,6 +34,10 @@ class ModelCollectives : public RankWatch {
   virtual std::optional<std::string> failure_of_rank() const = 0;
   // Fails if the process of a rank is known to be gone, and names it.
   virtual Result<void> check_peers() const = 0;
+  // "rank 3 (process 71 on HOST) is stopped by a signal"; "": none that this process sees.
+  virtual std::string stopped_ranks() const = 0;
+  // Whether it sees the processes of all ranks.
+  virtual bool sees_all_processes() const = 0;
   bool lost_a_rank() const final { return failure_of_rank() || !check_peers(); }
   // True if the collectives can no longer be executed; the model must be loaded again.
   virtual bool broken() const = 0;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include "tools/compiler/program_builder/program.h"
 #include "tools/nccom-test/input/operation.h"
 #include "tools/nccom-test/run/data.h"
+#include "tools/nccom-test/run/device_runtime.h"
 
 namespace neuron::nccom {
 
@@ -26,26 +28,6 @@ using ccom::fail;
 using ccom::Result;
 
 namespace {
-
-Result<void> checked(NRT_STATUS status) {
-  if (status == NRT_SUCCESS) return {};
-  const bool usable = status == NRT_INVALID || status == NRT_UNSUPPORTED_NEFF_VERSION;
-  return ccom::Error{usable                   ? CCOM_UNSUPPORTED
-                     : status == NRT_TIMEOUT  ? CCOM_TIMEOUT
-                     : status == NRT_RESOURCE ? CCOM_RESOURCE
-                                              : CCOM_SYSTEM,
-                     nrt_open_last_error()};
-}
-
-Result<uint8_t> chip_generation() {
-  nrt_instance_info_t info{};
-  NEURON_CHECK(checked(nrt_get_instance_info(&info, sizeof info)));
-  // "Trn1" and "Inf2" are of generation 2, "Trn2" of 3.
-  const std::string_view name = info.arch_name;
-  const bool trainium = name.starts_with("Trn");
-  const char last = name.empty() ? '2' : name.back();
-  return static_cast<uint8_t>(last - '0' + (trainium ? 1 : 0));
-}
 
 uint8_t element_type(ccom_type_t type) {
   static constexpr uint8_t kTypes[CCOM_TYPE_COUNT] = {
@@ -174,8 +156,10 @@ constexpr uint32_t kPartitions = 128;
 
 class Device final : public Participant {
  public:
-  Device(uint32_t rank, uint32_t ranks, uint32_t core, uint32_t sets, const DeviceBuffers& buffers)
-      : rank_(rank),
+  Device(std::shared_ptr<DeviceRuntime> runtime, uint32_t rank, uint32_t ranks, uint32_t core,
+         uint32_t sets, const DeviceBuffers& buffers)
+      : runtime_(std::move(runtime)),
+        rank_(rank),
         ranks_(ranks),
         core_(static_cast<int>(core)),
         buffers_(buffers),
@@ -552,6 +536,7 @@ class Device final : public Participant {
     model_ = nullptr;
   }
 
+  const std::shared_ptr<DeviceRuntime> runtime_;
   const uint32_t rank_, ranks_;
   const int core_;
   const DeviceBuffers buffers_;
@@ -582,7 +567,7 @@ Result<std::vector<std::unique_ptr<Participant>>> make_device_participants(
   } else {
     unsetenv("NEURON_RT_ROOT_COMM_ID");
   }
-  NEURON_CHECK(checked(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "")));
+  NEURON_TRY(runtime, DeviceRuntime::open());
   uint32_t cores = 0;
   NEURON_CHECK(checked(nrt_get_visible_vnc_count(&cores)));
   if (cores < count) {
@@ -591,7 +576,7 @@ Result<std::vector<std::unique_ptr<Participant>>> make_device_participants(
   }
   std::vector<std::unique_ptr<Participant>> result;
   for (uint32_t i = 0; i < count; ++i) {
-    result.push_back(std::make_unique<Device>(first + i, ranks, i, sets, buffers));
+    result.push_back(std::make_unique<Device>(runtime, first + i, ranks, i, sets, buffers));
   }
   return result;
 }

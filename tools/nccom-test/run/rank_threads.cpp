@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <cstdlib>
 #include <system_error>
 #include <utility>
 
@@ -93,6 +94,8 @@ Result<std::unique_ptr<RankThreads>> RankThreads::start(const RunContext& contex
   const HostSettings settings = settings_of(context, root, secret);
   std::vector<std::unique_ptr<Participant>> participants;
   if (context.backend == Backend::kDevice) {
+    // The runtime's libccom knows its providers from there.
+    if (!options.providers.empty()) setenv("CCOM_PROVIDERS", options.providers.c_str(), 1);
     // The other cores of the host stay free for others.
     if (root.empty()) execution::claim_only(part.count);
     NEURON_TRY(buffers, device_buffers(options));

@@ -7,8 +7,10 @@
 #include <array>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "ccom/transport/fabric_provider.h"
+#include "driver/base/backoff.h"
 
 namespace neuron::ccom {
 namespace {
@@ -70,7 +72,8 @@ class TwoInstances : public testing::Test {
       auto port = NetworkPort::open(rank, std::move(endpoints[rank]), addresses,
                                     std::vector<PortKey>(addresses.size()));
       ASSERT_TRUE(port) << port.error().sentence;
-      proxies_[rank] = std::make_unique<DeviceProxy>(std::move(*port), devices_[rank].host());
+      proxies_[rank] = std::make_unique<DeviceProxy>(std::move(*port), devices_[rank].host(),
+                                                     [this] { return usable_; });
     }
   }
 
@@ -95,6 +98,7 @@ class TwoInstances : public testing::Test {
     return "";
   }
 
+  bool usable_ = true;
   std::array<Device, 2> devices_;
   std::array<std::unique_ptr<DeviceProxy>, 2> proxies_;
 };
@@ -174,6 +178,35 @@ TEST_F(TwoInstances, CarryRandomProgramsPassAfterPassWhateverTheNetworkDoes) {
       }
     }
   }
+}
+
+// As a rank of broadcast that only sends, whose model is unloaded before the others have come.
+TEST_F(TwoInstances, BringTheLastMessagesOfAProxyThatEndsToAPeerThatComesLate) {
+  ASSERT_TRUE(add(0, {send_of(0, 1000, 16)}));
+  ASSERT_TRUE(add(1, {receive_of(0, 1000, 32)}));
+  devices_[0].due = {{0, 5}};
+  const base::Deadline end = base::Deadline::after(std::chrono::seconds(60));
+  while (devices_[0].told() == 0 && !end.expired()) ASSERT_TRUE(proxies_[0]->poll());
+  ASSERT_EQ(devices_[0].told(), 1u) << "for its core it has been sent";
+  std::thread closer([&] { proxies_[0].reset(); });
+  base::sleep_for(std::chrono::milliseconds(600));
+  devices_[1].due = {{0, 0}};
+  const base::Deadline patience = base::Deadline::after(std::chrono::seconds(10));
+  while (devices_[1].told() == 0 && !patience.expired() && proxies_[1]->poll()) {
+  }
+  closer.join();
+  EXPECT_EQ(devices_[1].told(), 1u) << "the message was lost";
+}
+
+TEST_F(TwoInstances, EndAtOnceWhenTheJobIsNotUsableAnyMore) {
+  usable_ = false;
+  ASSERT_TRUE(add(0, {send_of(0, 1000, 16)}));
+  devices_[0].due = {{0, 5}};
+  const base::Deadline end = base::Deadline::after(std::chrono::seconds(60));
+  while (devices_[0].told() == 0 && !end.expired()) ASSERT_TRUE(proxies_[0]->poll());
+  const auto begin = std::chrono::steady_clock::now();
+  proxies_[0].reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
 }
 
 TEST_F(TwoInstances, SayThatNotificationsWereLost) {

@@ -6,12 +6,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <future>
 #include <thread>
 
 #include "runtime/collectives/instance_key.h"
 #include "runtime/collectives/ultra_server.h"
+#include "tests/support/eventually.h"
+#include "tests/support/process.h"
 #include "tests/unit/runtime/collectives/fake_ccom.h"
 #include "tests/unit/runtime/fake_device.h"
 
@@ -279,6 +282,31 @@ TEST_F(WorldOfProcesses, SaysWhyItCannotJoinWithTheVariableOfTheRuntime) {
   fake_->last_error = "no such address";
   EXPECT_EQ(join().error().sentence, "joining at 10.0.0.1:99: no such address");
   EXPECT_EQ(fake_->communicators, 0);
+}
+
+TEST_F(WorldOfProcesses, NameRanksWhoseProcessesASignalHasStoppedIfTheySeeThem) {
+  test::Process sleeper({"sleep", "60"});
+  change([&](MemberPlace& other) { other.process = sleeper.pid(); });
+  const auto world = join();
+  ASSERT_TRUE(world) << world.error().sentence;
+  EXPECT_EQ((*world)->stopped_ranks(), "");
+  EXPECT_TRUE((*world)->sees_all_processes());
+  sleeper.signal(SIGSTOP);
+  char host[64] = {};
+  gethostname(host, sizeof(host) - 1);
+  const std::string expected = "rank 1 (process " + std::to_string(sleeper.pid()) + " on " + host +
+                               ") is stopped by a signal";
+  EXPECT_TRUE(test::eventually([&] { return (*world)->stopped_ranks() == expected; }))
+      << (*world)->stopped_ranks();
+  // In another container the number is that of another process.
+  change([&](MemberPlace& other) {
+    other.process = sleeper.pid();
+    other.process_space += 1;
+  });
+  const auto apart = join();
+  ASSERT_TRUE(apart) << apart.error().sentence;
+  EXPECT_EQ((*apart)->stopped_ranks(), "");
+  EXPECT_FALSE((*apart)->sees_all_processes());
 }
 
 TEST_F(WorldOfProcesses, AMemberOfAnotherVersionIsRefused) {
