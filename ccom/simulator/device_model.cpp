@@ -85,9 +85,8 @@ class DeviceSimulator {
   Result<DeviceTimes> run() {
     NEURON_CHECK(compile());
     for (Rank rank = 0; rank < ranks_; ++rank) {
-      const uint64_t start = rank < options_.start_ps.size() ? options_.start_ps[rank] : 0;
-      push({start, 0, Kind::kAdd, NEURON_CC_SEM_GO, 1, rank});
-      push({start, 0, Kind::kIssue, 0, 0, rank});
+      push({0, 0, Kind::kAdd, NEURON_CC_SEM_GO, 1, rank});
+      push({0, 0, Kind::kIssue, 0, 0, rank});
     }
     while (!events_.empty()) {
       const Event event = events_.top();

@@ -23,7 +23,6 @@ struct DeviceModelOptions {
   uint32_t generation = 2;
   uint16_t engines = 0xFFFF;       // DMA engines of the stream
   uint32_t repetitions = 1;        // of the collective, one after the other
-  std::vector<uint64_t> start_ps;  // of each rank; those left out start at 0
 };
 
 struct DeviceTimes {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When one direction of a link is taken, in model time: each transfer has a span of its own.
+// When one direction of a link is taken, in model time (integer picoseconds): each transfer has a
+// span of its own.
 //
 // A transfer is entered when its doorbell is rung, for the time at which it will begin, which may
 // lie behind that of transfers which are entered later. So a later one takes the first gap that is
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <vector>
 
 #include "driver/isa/generation.h"

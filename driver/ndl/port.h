@@ -33,12 +33,14 @@ class DevicePort {
   // port, a direct call embedded. `run_inline`: the caller will call wait() at once.
   virtual int read_register(uint64_t bar0_offset, uint32_t* value) = 0;
   virtual int write_register(uint64_t bar0_offset, uint32_t value, bool run_inline) = 0;
-  // Writes registers in this order, as NEURON_IOCTL_BAR_WRITE does, but where the back end can it
-  // returns before that has happened. Calls of this function by one thread keep their order; calls
-  // of others may overtake them. A failure may be that of earlier writes, of which none but the
-  // failed ones were left out; then these were not written.
+  // Writes 1 to kMostPosted registers in this order, as NEURON_IOCTL_BAR_WRITE does. A back end
+  // that is able to returns before that has happened. Calls of this function by one thread keep
+  // their order; calls of others may overtake them. Any thread. Returns 0 or a negative errno, with
+  // a sentence: -EINVAL for another number of registers, else as the ioctl does. A failure may be
+  // that of earlier writes, of which none but the failed ones were left out; then these were not
+  // written.
   struct RegisterWrite {
-    uint64_t address;
+    uint64_t address;  // as NEURON_IOCTL_DEVICE_INFO tells those of a BAR
     uint32_t value;
   };
   static constexpr size_t kMostPosted = 3;

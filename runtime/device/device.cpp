@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device/device.h"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <vector>
@@ -137,14 +136,18 @@ Result<void> Device::write_registers(std::initializer_list<RegisterWrite> writes
 
 Result<void> Device::post_registers(std::initializer_list<RegisterWrite> writes) const {
   std::array<ndl::DevicePort::RegisterWrite, ndl::DevicePort::kMostPosted> posted{};
-  const size_t count = std::min(writes.size(), posted.size());
-  for (size_t i = 0; i < count; ++i) {
-    posted[i] = {ndl_->csr_base[0] + writes.begin()[i].bar0_offset, writes.begin()[i].value};
+  const size_t count = writes.size();
+  int result = -EINVAL;  // too many for it: none is written
+  if (count <= posted.size()) {
+    for (size_t i = 0; i < count; ++i) {
+      posted[i] = {ndl_->csr_base[0] + writes.begin()[i].bar0_offset, writes.begin()[i].value};
+    }
+    result = port_->post_registers({posted.data(), count});
   }
-  if (const int result = port_->post_registers({posted.data(), count}); result != 0) {
+  if (result != 0) {
     return driver_error(NRT_HW_ERROR, result,
                         "writing {} registers, the first of which is {:#x}, of device {}", count,
-                        writes.begin()->bar0_offset, index_);
+                        count == 0 ? 0 : writes.begin()->bar0_offset, index_);
   }
   return {};
 }

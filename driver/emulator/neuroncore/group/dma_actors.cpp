@@ -217,7 +217,8 @@ void DmaActors::schedule_planned(unsigned index, ModelTime now) {
   if (actor.active != 0) {
     if (!state_.dma[engine]->has_work(kQueue)) {  // the host has taken it away
       plan.clear();
-    } else if (plan.empty()) {  // the host has executed some itself, or rewound the rings
+    } else if (plan.empty()) {
+      // It was full, or the host has executed some itself, or rewound the rings.
       this->plan(engine, now, actor.owner[kQueue].actor);
     }
     if (plan.empty()) {

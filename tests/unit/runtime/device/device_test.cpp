@@ -111,6 +111,16 @@ TEST(Device, PostsSeveralRegistersInTheirOrderWithOneCallWhereTheDriverHasNoOthe
               HasSubstr("writing 1 registers, the first of which is 0x44, of device 0"));
 }
 
+TEST(Device, PostsNoneOfMoreRegistersThanCanBePosted) {
+  FakeMachine machine;
+  machine.state.written.clear();
+  const auto failed = machine.device->post_registers({{0x40, 1}, {0x44, 2}, {0x48, 3}, {0x4c, 4}});
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().sentence, HasSubstr("writing 4 registers"));
+  EXPECT_FALSE(machine.device->post_registers({}));
+  EXPECT_TRUE(machine.state.written.empty());
+}
+
 TEST(Device, SaysWhichRegisterCouldNotBeReachedAndWhatWasToBeWritten) {
   FakeMachine machine;
   machine.state.failing = {{NEURON_IOCTL_BAR_READ, -EIO}, {NEURON_IOCTL_BAR_WRITE, -EIO}};
