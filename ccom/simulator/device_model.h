@@ -21,8 +21,8 @@ namespace neuron::ccom {
 
 struct DeviceModelOptions {
   uint32_t generation = 2;
-  uint16_t engines = 0xFFFF;       // DMA engines of the stream
-  uint32_t repetitions = 1;        // of the collective, one after the other
+  uint16_t engines = 0xFFFF;  // DMA engines of the stream
+  uint32_t repetitions = 1;   // of the collective, one after the other
 };
 
 struct DeviceTimes {

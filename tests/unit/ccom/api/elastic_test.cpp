@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "ccom/bootstrap/address.h"
 #include "tests/support/eventually.h"
 #include "tests/support/files.h"
 #include "tests/support/setting.h"
