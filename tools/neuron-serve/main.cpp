@@ -3,7 +3,6 @@
 // sentence on standard error), 2 wrong usage.
 #include <malloc.h>
 #include <sys/resource.h>
-#include <systemd/sd-daemon.h>
 
 #include <csignal>
 #include <cstdio>
@@ -53,7 +52,8 @@ int main(int argc, char** argv) {
   std::string error;
   const int passed = passed_socket(error);
   ModelHost* models = nullptr;
-  Server server(options,
+  ServiceManager manager;
+  Server server(options, manager,
                 [&](std::function<void(ReloadReport)> done) { models->reload(std::move(done)); });
   if (!error.empty() || !server.take_files(error) || !server.listen(passed, error)) {
     log(error);
@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
                                      std::printf("%s\n", rpc.c_str());
                                    }
                                    std::fflush(stdout);
-                                   sd_notify(0, "READY=1");
+                                   manager.tell("READY=1");
                                  });
                                }});
   models = &host;

@@ -2,6 +2,7 @@
 #include "tools/neuron-serve/model_compiler.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -84,12 +85,22 @@ std::string hexadecimal(const base::Sha256::Digest& digest) {
   return text;
 }
 
-// The beginning of a file; a model can make the compiler say much.
-std::string beginning_of(const std::string& path) {
-  const base::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+// Holds the beginning of what the compiler says: a model can make it say much. It is in memory, as
+// the compiler may fail because the disk is full.
+base::FileDescriptor make_log() {
+  base::FileDescriptor file(::memfd_create("neuron-compile", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  // What is written beyond this size fails.
+  if (file && ::ftruncate(file.get(), kMostSaid) == 0) {
+    ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
+  }
+  return file;
+}
+
+std::string text_of(const base::FileDescriptor& log) {
   std::string text(kMostSaid, '\0');
-  const ssize_t got = file ? ::read(file.get(), text.data(), text.size()) : 0;
+  const ssize_t got = log ? ::pread(log.get(), text.data(), text.size(), 0) : 0;
   text.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  text.resize(std::min(text.find('\0'), text.size()));
   return text;
 }
 
@@ -119,8 +130,7 @@ bool is_kept(const std::string& neff) {
 }
 
 // What the compiler said, as one sentence of bearable length.
-std::string complaint(const std::string& log) {
-  const std::string text = beginning_of(log);
+std::string complaint(const std::string& text) {
   std::string said;
   size_t lines = 0;
   for (size_t at = 0; at < text.size();) {
@@ -183,15 +193,13 @@ bool ModelCompiler::prepare(std::string& error) {
 }
 
 // "": it succeeded.
-std::string ModelCompiler::run(const std::string& what, const std::vector<std::string>& command,
-                               const std::string& log) {
-  const base::FileDescriptor file(
-      ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+std::string ModelCompiler::run(const std::string& what, const std::vector<std::string>& command) {
+  const base::FileDescriptor log = make_log();
   using Stream = tools::ChildProcess::Stream;
   tools::ChildProcess child({.command = command,
                              .output = Stream::kNothing,
                              .errors = Stream::kLog,
-                             .log = file.get(),
+                             .log = log.get(),
                              .signal_at_our_death = SIGKILL,
                              .first_without_memory = true});
   const auto begin = SteadyClock::now();
@@ -215,7 +223,7 @@ std::string ModelCompiler::run(const std::string& what, const std::vector<std::s
   if (ending.how == tools::Ending::How::kNotStarted) {
     return command[0] + " " + ending.sentence() + "; it belongs beside neuron-serve";
   }
-  const std::string said = complaint(log);
+  const std::string said = complaint(text_of(log));
   return said.empty() || ending.how != tools::Ending::How::kExited
              ? "neuron-compile " + ending.sentence() + (said.empty() ? "" : ": " + said)
              : said;
@@ -247,11 +255,11 @@ bool ModelCompiler::compile(const std::string& key, const std::string& model,
     const std::string what =
         base::format("model {}: compiling {} for {}, batch {}", key, model, target, size);
     told_(what);
-    const std::string part = base::format("{}.{}.part", neff, unique_suffix()), log = part + ".log";
+    const std::string part = base::format("{}.{}.part", neff, unique_suffix());
     std::vector<std::string> command = {compiler, model, "--framework", "ONNX", "-o", part};
     command.insert(command.end(), words.begin(), words.end());
     const auto begin = SteadyClock::now();
-    error = run(what, command, log);
+    error = run(what, command);
     // What was compiled is what was hashed, or it would be kept under another's name.
     base::Sha256::Digest now = {};
     if (error.empty() && hash_sources(compiler, model, stopped_, now, error) && now != sources) {

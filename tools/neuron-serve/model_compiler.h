@@ -36,8 +36,7 @@ class ModelCompiler {
 
  private:
   bool prepare(std::string& error);
-  std::string run(const std::string& what, const std::vector<std::string>& command,
-                  const std::string& log);
+  std::string run(const std::string& what, const std::vector<std::string>& command);
 
   const std::string folder_;
   const std::chrono::microseconds limit_;

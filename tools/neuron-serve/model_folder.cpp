@@ -104,8 +104,9 @@ bool scan_models(const std::string& folder, const std::string& only,
   std::error_code code;
   fs::directory_iterator entries(folder, code);
   if (code) {
-    error = "the folder of models, " + folder + ", cannot be opened: " + code.message() +
-            "; give it with --models";
+    const std::string suffix = fs::path(folder).extension();
+    error = (suffix == ".onnx" || suffix == ".neff" ? "the model " : "the folder of models, ") +
+            folder + ", cannot be opened: " + code.message() + "; give it with --models";
     return false;
   }
   const auto add = [&](const std::string& key) {

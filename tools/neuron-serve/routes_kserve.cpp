@@ -115,11 +115,11 @@ void append_example(const ModelSpec& model, std::string& text) {
 void Connection::handle_kserve(std::string_view path) {
   const Catalog& catalog = server_.catalog();
   const bool infer = path.ends_with("/infer");
-  if (infer != (stream_->method() == "POST") && !(head_ && !infer)) {
-    if (infer) return fail(405, "an inference is asked for with POST", {}, -1, "Allow: POST\r\n");
-    if (stream_->method() != "GET") {
-      return fail(405, "this path is read with GET", {}, -1, "Allow: GET, HEAD\r\n");
-    }
+  if (infer && stream_->method() != "POST") {
+    return fail(405, "an inference is asked for with POST", {}, -1, "Allow: POST\r\n");
+  }
+  if (!infer && stream_->method() != "GET" && !head_) {
+    return fail(405, "this path is read with GET", {}, -1, "Allow: GET, HEAD\r\n");
   }
   if (path == "/v2" || path == "/v2/") {
     return answer({.body = std::string("{\"name\":\"neuron-serve\",\"version\":\"") +

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-serve/server.h"
 
-#include <systemd/sd-daemon.h>
-
 #include <csignal>
 
 #include "runtime/base/file.h"
@@ -23,9 +21,10 @@ constexpr size_t kRefusals = 64;
 
 }  // namespace
 
-Server::Server(const Options& options,
+Server::Server(const Options& options, ServiceManager& manager,
                std::function<void(std::function<void(ReloadReport)>)> reload)
     : options_(options),
+      manager_(manager),
       reload_(std::move(reload)),
       gate_(options.hosts),
       catalog_(std::make_shared<Catalog>()) {
@@ -232,7 +231,7 @@ void Server::publish(std::shared_ptr<const Catalog> catalog) {
         catalog_->state == State::kReady
             ? std::to_string(catalog_->models.size()) + " models at " + address()
             : catalog_->reason();
-    sd_notify(0, ("STATUS=" + what).c_str());
+    manager_.tell("STATUS=" + what);
   });
 }
 
@@ -257,7 +256,7 @@ void Server::drain() {
   if (draining_) return;
   draining_ = true;
   drain_end_ = Clock::now() + options_.drain_timeout;
-  sd_notify(0, "STOPPING=1\nSTATUS=finishing what was asked");
+  manager_.tell("STOPPING=1\nSTATUS=finishing what was asked");
   if (const size_t open = open_connections() + open_calls(); open != 0) {
     log("finishing " + std::to_string(open) + (open == 1 ? " connection" : " connections"));
   }
@@ -273,6 +272,7 @@ void Server::stop_if_drained() {
 
 void Server::sweep() {
   const auto now = Clock::now();
+  manager_.retry();
   const auto connections = connections_;
   for (const auto& connection : connections) {
     if (draining_) connection->drain();
@@ -302,7 +302,7 @@ void Server::run(std::function<void()> hang_up, std::function<bool()> alive) {
   network_.every(kSweep, [this] { sweep(); });
   if (const auto period = watchdog_period(); period.count() != 0) {
     network_.every(period / 2, [&] {
-      if (alive()) sd_notify(0, "WATCHDOG=1");
+      if (alive()) manager_.tell_alive();
     });
   }
   while (!stopped_) {

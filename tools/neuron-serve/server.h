@@ -30,6 +30,7 @@
 #include "tools/neuron-serve/model_host.h"
 #include "tools/neuron-serve/network.h"
 #include "tools/neuron-serve/options.h"
+#include "tools/neuron-serve/service_manager.h"
 
 namespace neuron::serve {
 
@@ -55,7 +56,9 @@ struct NoRoom {
 
 class Server {
  public:
-  Server(const Options& options, std::function<void(std::function<void(ReloadReport)>)> reload);
+  // The manager outlives the server, and is told on the network thread.
+  Server(const Options& options, ServiceManager& manager,
+         std::function<void(std::function<void(ReloadReport)>)> reload);
   ~Server();
 
   // `passed`: a listening socket of the service manager, or -1. False: `error` has a sentence.
@@ -118,6 +121,7 @@ class Server {
   void stop_if_drained();
 
   const Options options_;
+  ServiceManager& manager_;
   const std::function<void(std::function<void(ReloadReport)>)> reload_;
   ServerCounters counters_;
   Gate gate_;

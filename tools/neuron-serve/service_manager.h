@@ -1,18 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the service manager wants of this process and has passed to it, read with libsystemd.
-// Callers: main() and the network thread, once. Thread-safe: reads the environment only.
-// Fails: without a manager nothing is wanted and nothing is passed.
+// Callers: main() and the network thread. Thread-safe: no; the functions read the environment only.
+// Fails: without a manager nothing is wanted, nothing is passed and nothing is told.
 #ifndef TOOLS_NEURON_SERVE_SERVICE_MANAGER_H
 #define TOOLS_NEURON_SERVE_SERVICE_MANAGER_H
 
 #include <chrono>
 #include <string>
+#include <string_view>
 
 namespace neuron::serve {
 
 // The period in which WATCHDOG=1 is expected; 0: none is.
 std::chrono::microseconds watchdog_period();
+
+// Tells the manager how this process is (NOTIFY_SOCKET), and never waits for it, as libsystemd does
+// when the manager has not read what it was sent before: requests would wait, too.
+class ServiceManager {
+ public:
+  // "READY=1", "STATUS=...". What finds no room is sent with what is told later, or by retry().
+  void tell(const std::string& words);
+  void tell_alive();  // WATCHDOG=1, if there is room
+  void retry();
+
+ private:
+  static bool send(std::string_view words);  // false: there is no room
+
+  std::string unsaid_;
+};
 
 // The listening socket that was passed; -1: none. `error` has a sentence if what was passed is not
 // exactly one listening stream socket.

@@ -34,7 +34,19 @@ class Notifications {
     if (fd_ >= 0) ::close(fd_);
   }
   const std::string& path() const { return path_; }
-  // Whether a message that begins so comes.
+  // Whether as much was sent as the socket takes before somebody reads.
+  bool full() const {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    path_.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    const int sender = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const bool refused =
+        ::connect(sender, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
+        ::send(sender, "X=1", 3, MSG_NOSIGNAL) < 0 && errno == EAGAIN;
+    ::close(sender);
+    return refused;
+  }
+  // Whether a message comes that has this line.
   bool wait_for(const std::string& wanted) {
     const auto end = test::Clock::now() + test::kPatience;
     while (test::Clock::now() < end) {
@@ -42,9 +54,9 @@ class Notifications {
       if (::poll(&readable, 1, 1000) <= 0) continue;
       char message[512];
       const ssize_t length = ::recv(fd_, message, sizeof(message), 0);
-      if (length > 0 && std::string(message, static_cast<size_t>(length)).starts_with(wanted)) {
-        return true;
-      }
+      if (length <= 0) continue;
+      const std::string lines = "\n" + std::string(message, static_cast<size_t>(length)) + "\n";
+      if (lines.find("\n" + wanted + "\n") != std::string::npos) return true;
     }
     return false;
   }
@@ -99,6 +111,18 @@ TEST(Life, TheServiceManagerIsToldAndItsSocketIsUsed) {
   served.process().signal(SIGTERM);
   EXPECT_TRUE(notifications.wait_for("STOPPING=1"));
   EXPECT_EQ(served.ending(), 0);
+}
+
+TEST(Life, AServiceManagerThatReadsNothingKeepsNoClientWaiting) {
+  const test::Folder folder;
+  Notifications notifications(folder);
+  Served served({}, {{"NOTIFY_SOCKET", notifications.path()}, {"WATCHDOG_USEC", "2000"}});
+  ASSERT_NE(served.port(), 0) << served.log();
+  EXPECT_TRUE(test::eventually([&] { return notifications.full(); }));
+  // Several periods after the one in which there was no room.
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(served.get("/healthz").status, 200u);
+  // What mattered was not lost.
+  EXPECT_TRUE(notifications.wait_for("READY=1"));
 }
 
 TEST(Life, APassedSocketIsServed) {

@@ -109,6 +109,11 @@ TEST(Limits, OtherMethodsAreNotAllowed) {
   EXPECT_EQ(client.post("/healthz", "x").status, 405u);
   EXPECT_EQ(client.get("/v1/reload").status, 405u);
   EXPECT_EQ(client.ask("DELETE", "/v1/models/digits").status, 405u);
+  for (const char* path : {"/v2", "/v2/health/ready", "/v2/models/digits"}) {
+    for (const char* method : {"DELETE", "PUT", "POST"}) {
+      EXPECT_EQ(client.ask(method, path).status, 405u) << method << ' ' << path;
+    }
+  }
 }
 
 TEST(Limits, ABodyThatIsTooLargeGets413BeforeItIsSent) {

@@ -287,6 +287,22 @@ TEST(ServedOnnx, IsNotCompiledLongerThanTheLimitAndLeavesNothingBehind) {
   }
 }
 
+TEST(ServedOnnx, SaysThatTheDiskOfItsCacheIsFull) {
+  const std::string unshare = ::geteuid() == 0 ? "unshare -m" : "unshare -rm";
+  if (test::shell(unshare + " true").ending != 0) GTEST_SKIP() << "no file system can be mounted";
+  const test::Folder folder;
+  folder.write("models/net.onnx", Network(1).model());
+  std::filesystem::create_directories(folder.path("cache"));
+  const test::Run run = test::shell(
+      unshare + " sh -c 'mount -t tmpfs -o size=4k,mode=700 tmpfs " + folder.path("cache") +
+          " && echo full >" + folder.path("cache/full") + " && exec " +
+          test::built("bin/neuron-serve") + " --listen 127.0.0.1:0 --models " +
+          folder.path("models") + " --cache " + folder.path("cache") + "' 2>&1",
+      {{"NEURON_EMULATOR", "trn1.2xlarge"}});
+  EXPECT_EQ(run.ending, 1) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("No space left on device"));
+}
+
 TEST(ServedOnnx, TakesNothingFromACacheThatOthersMayWrite) {
   const test::Folder folder;
   folder.write("models/net.onnx", Network(1).model());

@@ -40,10 +40,11 @@ void draw(Browser& browser, const std::vector<std::vector<Point>>& strokes) {
 
 // What the page shows after it asked, and what libnrt says to the same pixels.
 void expect_truth(Browser& browser, int digit) {
-  ASSERT_TRUE(browser.wait_for("document.body.dataset.prediction !== undefined"))
+  // Of several requests, since one follows each stroke, the last: the one with all that is drawn.
+  ASSERT_TRUE(
+      browser.wait_for("document.body.dataset.prediction !== undefined &&"
+                       " document.body.dataset.pixels === JSON.stringify(pixels())"))
       << browser.text("document.getElementById('say').textContent");
-  // The last of several requests: one follows each stroke.
-  ::usleep(150'000);
   const auto shown = boost::json::parse(browser.text("document.body.dataset.probabilities"));
   const auto pixels = boost::json::parse(browser.text("document.body.dataset.pixels"));
   Row row;
