@@ -47,8 +47,15 @@ Result<std::vector<Bytes>> NetworkRounds::all_gather(std::span<const std::byte> 
   if (done) {
     return job_.failure->second;
   }
-  return fail(CCOM_TIMEOUT, "{} waited for {}, which did not say who is missing",
-              describe(job_.me()), describe(job_.table.members[0]));
+  // At rank 0 the timer of its own thread names who is missing.
+  return job_.rank() == 0
+             ? fail(CCOM_TIMEOUT,
+                    "{} waited for the others, and its thread that counts who has come had no "
+                    "turn: {} ms behind the deadline it had not said who is missing. This host is "
+                    "too busy, or the thread was stopped",
+                    describe(job_.me()), kGrace.count())
+             : fail(CCOM_TIMEOUT, "{} waited for {}, which did not say who is missing",
+                    describe(job_.me()), describe(job_.table.members[0]));
 }
 
 bool NetworkRounds::hear(Rank from, MessageType type, const Bytes& body) {

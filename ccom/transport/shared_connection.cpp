@@ -50,7 +50,8 @@ struct Outgoing {
   uint16_t channel = 0;
   uint64_t operation = 0;
   uint64_t number = 0;
-  uint64_t staged_end = 0;  // where the staging space continues after its copy
+  uint64_t staged_begin = 0;  // its copy in the staging space; empty: there is none
+  uint64_t staged_end = 0;
   bool done = false;
 };
 
@@ -59,8 +60,6 @@ struct Lane {
   const Ring* other = nullptr;
   std::byte* staging = nullptr;
   uint64_t staging_bytes = 0;
-  uint64_t staged_begin = 0;  // grows without bound; modulo staging_bytes it is the place
-  uint64_t staged_end = 0;
   uint64_t written = 0;
   uint64_t read = 0;
   uint64_t messages = 0;  // sent
@@ -110,18 +109,22 @@ class SharedConnection final : public Connection {
     descriptor.bytes = bytes;
     descriptor.index = lane.messages;
     descriptor.signature = signature;
+    Outgoing message{.index = lane.messages,
+                     .channel = id.channel,
+                     .operation = id.operation,
+                     .number = id.number};
     if (bytes != 0) {
       if (end_.one_process) {
         descriptor.place = kAddress | reinterpret_cast<uintptr_t>(source);
       } else if (end_.own->contains(source, bytes)) {
         descriptor.place = static_cast<uint64_t>(source - end_.own->data());
       } else {
-        const Outcome staged = stage(lane, source, bytes, descriptor.place);
+        const Outcome staged = stage(lane, source, bytes, message, descriptor.place);
         if (staged != Outcome::kDone) return staged;
       }
     }
-    lane.outgoing.push_back(
-        {lane.messages++, id.channel, id.operation, id.number, lane.staged_end, false});
+    lane.outgoing.push_back(message);
+    ++lane.messages;
     write(lane, descriptor);
     return Outcome::kDone;
   }
@@ -226,8 +229,10 @@ class SharedConnection final : public Connection {
     }
   }
 
-  // Makes a contiguous copy that the peer can see.
-  Outcome stage(Lane& lane, const std::byte* source, uint64_t bytes, uint64_t& place) {
+  // Makes a contiguous copy that the peer can see, in the lowest place that is free: its pages are
+  // there already and in the caches, while the space as a whole is much larger than any cache.
+  Outcome stage(Lane& lane, const std::byte* source, uint64_t bytes, Outgoing& message,
+                uint64_t& place) {
     if (bytes > lane.staging_bytes) {
       failure_ = fail(CCOM_RESOURCE,
                       "a message of {} bytes from rank {} to rank {} must be copied, and {} bytes "
@@ -235,13 +240,21 @@ class SharedConnection final : public Connection {
                       bytes, end_.rank, end_.peer, lane.staging_bytes);
       return Outcome::kFailed;
     }
-    uint64_t begin = lane.staged_end;
-    const uint64_t left = lane.staging_bytes - begin % lane.staging_bytes;
-    if (bytes > left) begin += left;
-    if (begin + bytes - lane.staged_begin > lane.staging_bytes) return Outcome::kNotYet;
-    std::byte* copy = lane.staging + begin % lane.staging_bytes;
+    uint64_t begin = 0;
+    for (bool moved = true; moved;) {  // bounded: goes on from one message in the way to the next
+      moved = false;
+      for (const Outgoing& other : lane.outgoing) {
+        if (!other.done && other.staged_begin < begin + bytes && begin < other.staged_end) {
+          begin = other.staged_end;
+          moved = true;
+        }
+      }
+    }
+    if (begin + bytes > lane.staging_bytes) return Outcome::kNotYet;
+    std::byte* copy = lane.staging + begin;
     std::memcpy(copy, source, bytes);
-    lane.staged_end = begin + (bytes + 63) / 64 * 64;
+    message.staged_begin = begin;
+    message.staged_end = begin + (bytes + 63) / 64 * 64;
     place = static_cast<uint64_t>(copy - end_.own->data());
     return Outcome::kDone;
   }
@@ -257,10 +270,7 @@ class SharedConnection final : public Connection {
         for (Outgoing& message : lane.outgoing) {
           if (message.index == descriptor.index) message.done = true;
         }
-        while (!lane.outgoing.empty() && lane.outgoing.front().done) {
-          lane.staged_begin = lane.outgoing.front().staged_end;
-          lane.outgoing.pop_front();
-        }
+        while (!lane.outgoing.empty() && lane.outgoing.front().done) lane.outgoing.pop_front();
         continue;
       }
       const std::byte* data = nullptr;

@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cstring>
 #include <future>
+#include <random>
+#include <set>
 #include <vector>
 
 #include "ccom/transport/arena_layout.h"
@@ -59,6 +61,50 @@ TEST(SharedConnection, CopiesWhatThePeerCannotSee) {
     ASSERT_EQ(pair.ends[1]->arrived(id, arrival), Outcome::kDone);
     ASSERT_EQ(std::memcmp(arrival.data, hidden.data(), hidden.size()), 0);
     pair.ends[1]->consumed(id);
+  }
+}
+
+// Fresh pages for each message would cost more than its copy, and take a host's memory in the end.
+TEST(SharedConnection, CopiesIntoAFewPlacesHoweverManyMessagesThereAre) {
+  ConnectedPair pair;
+  const std::vector<std::byte> hidden(70000);
+  std::set<const std::byte*> places;
+  for (uint64_t n = 0; n < 1000; ++n) {
+    // Two are under way at a time, and are never all consumed.
+    ASSERT_EQ(pair.ends[0]->send({0, 0, 0, n}, hidden.data(), hidden.size(), {}), Outcome::kDone);
+    if (n == 0) continue;
+    Arrival arrival;
+    ASSERT_EQ(pair.ends[1]->arrived({0, 0, 0, n - 1}, arrival), Outcome::kDone);
+    places.insert(arrival.data);
+    pair.ends[1]->consumed({0, 0, 0, n - 1});
+  }
+  EXPECT_LE(places.size(), 3u);
+}
+
+// Random sizes, and a receiver that consumes in any order: no copy lies where another one is read.
+TEST(SharedConnection, CopiesDoNotOverlapInWhicheverOrderTheyAreConsumed) {
+  ConnectedPair pair;
+  std::mt19937 random(5);
+  struct Sent {
+    MessageId id;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Sent> under_way;
+  for (uint64_t n = 0; n < 3000; ++n) {
+    if (under_way.size() < 30) {
+      Sent one{{0, static_cast<uint16_t>(random() % 8), 0, n},
+               std::vector<std::byte>(1 + random() % 5000, static_cast<std::byte>(random()))};
+      ASSERT_EQ(pair.ends[0]->send(one.id, one.bytes.data(), one.bytes.size(), {}), Outcome::kDone);
+      under_way.push_back(std::move(one));
+    }
+    if (random() % 2 == 0 && under_way.size() < 30) continue;
+    const size_t at = random() % under_way.size();
+    Arrival arrival;
+    ASSERT_EQ(pair.ends[1]->arrived(under_way[at].id, arrival), Outcome::kDone);
+    ASSERT_EQ(arrival.bytes, under_way[at].bytes.size());
+    ASSERT_EQ(std::memcmp(arrival.data, under_way[at].bytes.data(), arrival.bytes), 0) << n;
+    pair.ends[1]->consumed(under_way[at].id);
+    under_way.erase(under_way.begin() + static_cast<ptrdiff_t>(at));
   }
 }
 
