@@ -114,7 +114,8 @@ nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kil
 	tests/mutation/exported $(BUILD)
 	CCOM_TEST_FAULTS=10000 $(BUILD)/tests/unit_ccom_api --gtest_filter='*RandomFaults*'
 	$(BUILD)/tests/network --gtest_filter=-'*InstancesOf*' --gtest_repeat=20 --gtest_brief=1
-	NEURON_TEST_INSTANCE_FAULTS=200 NEURON_TEST_NETWORK=all $(BUILD)/tests/network --gtest_filter='*InstancesOf*' --gtest_brief=1
+	NEURON_TEST_NETWORK=all $(BUILD)/tests/network --gtest_filter='*InstancesOf*' --gtest_brief=1
+	tests/system/network/faults 10000 $(BUILD)
 	NEURON_TEST_INSTANCE_RANKS=32 NEURON_TEST_NETWORK=all $(BUILD)/tests/network --gtest_filter='*InstancesOf*' --gtest_brief=1
 	NEURON_TEST_RUNS=1000 $(BUILD)/tests/api --gtest_filter='Every/CollectiveTimes*' --gtest_brief=1
 	NEURON_TEST_RUNS=100 $(BUILD)/tests/differential_repeats --gtest_brief=1

@@ -77,6 +77,8 @@ std::shared_ptr<const Schedule> make_chain(const Request& request, uint32_t rank
 // All-reduce, all-gather and reduce-scatter for nodes with equal numbers of ranks, in a pipeline.
 std::shared_ptr<const Schedule> make_hierarchical(const Request& request, const Places& places,
                                                   uint64_t segments);
+// All-reduce of few bytes: a leader for each node, any number of ranks in a node.
+std::shared_ptr<const Schedule> make_node_leaders(const Request& request, const Places& places);
 // All-reduce for nodes of which each has the next ranks, and all have as many.
 std::shared_ptr<const Schedule> make_node_chain(const Request& request, const Places& places);
 // A leader for each node, any number of ranks in a node.

@@ -128,6 +128,11 @@ std::string refusal(ccom_algorithm_t algorithm, const Request& request, const Gr
       if (request.operation != CCOM_ALL_REDUCE) return not_this_operation(request);
       if (std::string why = needs_even_nodes(places); !why.empty()) return why;
       return places.in_order ? "" : "the ranks of a node must follow each other, node after node";
+    case CCOM_NODE_LEADERS:
+      if (places.nodes.size() < 2) return "all ranks are on one node";
+      if (request.operation == CCOM_ALL_REDUCE) return "";
+      if (request.operation != CCOM_ALL_GATHER) return not_this_operation(request);
+      return places.in_order ? "" : "the ranks of a node must follow each other, node after node";
     default:
       return not_this_operation(request);
   }
@@ -204,6 +209,8 @@ std::shared_ptr<const Schedule> build(ccom_algorithm_t algorithm, const Request&
       return make_two_level(request, places);
     case CCOM_NODE_CHAIN:
       return make_node_chain(request, places);
+    case CCOM_NODE_LEADERS:
+      return make_node_leaders(request, places);
     case CCOM_ONE_STEP_MESH:
       return make_mesh(request, group.ranks(), true);
     default:

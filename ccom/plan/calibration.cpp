@@ -23,7 +23,7 @@ constexpr size_t kMostBytes = 1 << 16;
 constexpr int kVersion = 1;
 
 // Of a message through the sockets of the kernel.
-constexpr uint64_t kKernelLatency = 8'000'000, kKernelMessage = 12'000'000;
+constexpr uint64_t kKernelLatency = 8'000'000, kKernelMessage = 16'000'000;
 constexpr double kKernelRate = 1.2e9;
 
 const char* medium_name(Medium medium) { return medium == Medium::kDevice ? "device" : "host"; }

@@ -192,12 +192,33 @@ double node_chain_time(const CostModel& model, const Sizes& sizes) {
   return 2 * inside + model.reduce(y * part) + outside;
 }
 
+// Every other rank of a node waits for its leader, which doubles with those of other nodes.
+double node_leaders_time(const CostModel& model, const Request& request, const Sizes& sizes) {
+  const double x = model.nodes(), y = model.columns(), vector = sizes.vector;
+  const double levels = std::floor(std::log2(x)), folds = std::exp2(levels) == x ? 0 : 2;
+  const bool sums = reduces(request.operation);
+  const double gather =
+      model.inner_exchange(sums ? vector : sizes.block) + 2 * (y - 1) * model.step();
+  // Readers of one memory do not wait for one another.
+  const double spread =
+      model.host() ? model.near(vector) : model.inner_exchange(vector) + 2 * (y - 1) * model.step();
+  if (!sums) {
+    double time = gather + model.copy(sizes.block) + spread;
+    for (double d = 1; 2 * d <= x; d *= 2) time += model.far(y * d * sizes.block, 1);
+    return folds == 0 ? time : time + model.far(y * sizes.block, 1) + model.far(vector, 1);
+  }
+  return gather + model.reduce(y * vector) +
+         (levels + folds) * (model.far(vector, 1) + model.reduce(2 * vector)) + spread;
+}
+
 double kangaring_time(const CostModel& model, const Request& request, const Sizes& sizes) {
   const double chips = model.ranks() / 2;
   const double ways = both_ways(request.operation) ? 2 : 1;
   const double bytes = 2 * sizes.block;
   const double adding = reduces(request.operation) ? model.reduce(3 * (chips - 1) * bytes) : 0;
-  return ways * (model.ring(chips, bytes, false, 1) + chips * model.near(bytes)) + adding;
+  // The other rank of a chip waits for the one that sends to another node.
+  const double handing_on = model.near(bytes) + (model.nodes() > 1 ? model.messages(1, 1) : 0);
+  return ways * (model.ring(chips, bytes, false, 1) + chips * handing_on) + adding;
 }
 
 }  // namespace
@@ -249,12 +270,12 @@ uint64_t predict(ccom_algorithm_t algorithm, const Request& request, const Group
     case CCOM_BRUCK:
       if (request.operation == CCOM_ALL_TO_ALL) {
         for (double d = 1; d < n; d *= 2) {
-          time += model.hop(sizes.vector / 2, d) + model.copy(sizes.vector);
+          time += model.shift(sizes.vector / 2, d) + model.copy(sizes.vector);
         }
         time += 2 * model.copy(sizes.vector);
       } else {
         for (double d = 1; d < n; d *= 2) {
-          time += model.hop(sizes.block * std::min(d, n - d), d);
+          time += model.shift(sizes.block * std::min(d, n - d), d);
         }
         time += model.copy(sizes.vector);
       }
@@ -267,6 +288,9 @@ uint64_t predict(ccom_algorithm_t algorithm, const Request& request, const Group
     }
     case CCOM_NODE_CHAIN:
       time = node_chain_time(model, sizes);
+      break;
+    case CCOM_NODE_LEADERS:
+      time = node_leaders_time(model, request, sizes);
       break;
     default:
       time = mesh_time(model, request, sizes, algorithm == CCOM_ONE_STEP_MESH);

@@ -68,10 +68,15 @@ class CostModel {
   }
   // `senders` ranks of each node send at once.
   double far(double bytes, double senders) const {
-    return remote_alpha_ + message_ + std::max(bytes / nic_rate_, bytes * senders / node_rate_) +
-           2 * step_;
+    return remote_alpha_ + messages(1, senders) +
+           std::max(bytes / nic_rate_, bytes * senders / node_rate_) + 2 * step_;
   }
-  // Every rank sends to the rank `distance` further on.
+  // Every rank sends to the rank `distance` further on: also the last ones of each node.
+  double shift(double bytes, double distance) const {
+    return x_ > 1 ? far(bytes, std::min(distance, y_)) : near(bytes);
+  }
+  // Pairs of ranks at this distance exchange: within nodes, while it is shorter than these. Rounds
+  // of barriers and of `pairwise` are priced so, too: too low for the last ranks of each node.
   double hop(double bytes, double distance) const {
     return x_ > 1 && distance >= y_ ? far(bytes, y_) : near(bytes);
   }
@@ -89,7 +94,7 @@ class CostModel {
   // Every rank sends `each` bytes to the rank of its column in each other node.
   double column_exchange(double each) const {
     const double bytes = (x_ - 1) * each;
-    return batches(x_ - 1) * remote_alpha_ + (x_ - 1) * message_ +
+    return batches(x_ - 1) * remote_alpha_ + messages(x_ - 1, y_) +
            std::max(bytes / nic_rate_, bytes * y_ / node_rate_);
   }
   // Every rank sends `each` bytes to each other rank.
@@ -97,7 +102,7 @@ class CostModel {
     const double outside = x_ > 1 ? y_ * (n_ - y_) * each / node_rate_ : 0;
     const double latency = std::max(longest_way_ * alpha_, x_ > 1 ? remote_alpha_ : 0);
     return batches(n_ - 1) * latency + std::max((y_ - 1) * each / direct_rate_, outside) +
-           2 * (n_ - 1) * step_ + (n_ - y_) * message_;
+           2 * (n_ - 1) * step_ + messages(n_ - y_, y_);
   }
   // One rank exchanges `each` bytes with every other. Readers of one memory do not wait for one
   // another.
@@ -124,8 +129,12 @@ class CostModel {
     const double mean =
         ((members - far_hops) * local_hop + far_hops * far_hop) / std::max(1.0, members);
     const double credit = 2 * pieces * (crosses ? remote_alpha_ : alpha_) + busy / flows;
-    return std::max({mean, busy, credit / window_}) + 2 * pieces * step_ +
-           pieces * message_ * far_hops / std::max(1.0, members);
+    // Every rank waits for the one before it, so each step takes as long as that of a rank that
+    // sends to another node. The latency of a kernel is work of processors, which do nothing for
+    // other channels meanwhile.
+    const double kernel =
+        crosses && message_ > 0 ? pieces * remote_alpha_ + messages(pieces, senders) : 0;
+    return std::max({mean, busy, credit / window_}) + 2 * pieces * step_ + kernel;
   }
   double occupancy(double bytes, bool inner, double senders) const {
     if (x_ <= 1 || inner) return bytes / ring_rate_;
@@ -146,6 +155,11 @@ class CostModel {
     return time;
   }
   double step() const { return step_; }
+  // What messages to other nodes take of a processor, if as many ranks of a node send as many each.
+  // One kernel carries them all, and about half of them do not overlap.
+  double messages(double each, double senders) const {
+    return each * message_ * (1 + (senders - 1) / 2);
+  }
   double latencies() const { return alpha_ + remote_alpha_; }
 
  private:

@@ -21,7 +21,8 @@ constexpr std::array<const char*, CCOM_ALGORITHM_COUNT> kAlgorithms = {"auto",
                                                                        "pairwise",
                                                                        "bruck",
                                                                        "two_level",
-                                                                       "node_chain"};
+                                                                       "node_chain",
+                                                                       "node_leaders"};
 constexpr std::array<const char*, CCOM_OPERATION_COUNT> kOperations = {
     "all_reduce", "all_gather",   "reduce_scatter",   "all_to_all",   "broadcast",
     "reduce",     "gather",       "scatter",          "send_receive", "permute",

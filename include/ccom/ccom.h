@@ -107,9 +107,10 @@ typedef enum ccom_algorithm {
   CCOM_HIERARCHICAL = 10,  // pipelined, any algorithm inside
   CCOM_PAIRWISE = 11,
   CCOM_BRUCK = 12,
-  CCOM_TWO_LEVEL = 13,   // all-to-all within the node, then between nodes
-  CCOM_NODE_CHAIN = 14,  // all-reduce in the order of the ranks, one node after the other
-  CCOM_ALGORITHM_COUNT = 15,
+  CCOM_TWO_LEVEL = 13,     // all-to-all within the node, then between nodes
+  CCOM_NODE_CHAIN = 14,    // all-reduce in the order of the ranks, one node after the other
+  CCOM_NODE_LEADERS = 15,  // all-reduce and all-gather of few bytes: a rank of each node doubles
+  CCOM_ALGORITHM_COUNT = 16,
 } ccom_algorithm_t;
 
 typedef struct ccom_comm ccom_comm_t;
@@ -211,7 +212,8 @@ ccom_status_t ccom_tell(ccom_comm_t *comm, uint64_t number, const char *sentence
 ccom_status_t ccom_told(const ccom_comm_t *comm, uint64_t since, ccom_notice_t *notice);
 
 // Memory that peers of this host can read in place, aligned to 4096. Freed with the communicator.
-// Buffers from elsewhere work too, with one copy more. CCOM_INVALID: an open window shows the block.
+// Buffers from elsewhere work too, with one copy more. CCOM_INVALID: an open window shows the
+// block.
 ccom_status_t ccom_mem_alloc(ccom_comm_t *comm, size_t size, void **memory);
 ccom_status_t ccom_mem_free(ccom_comm_t *comm, void *memory);
 
@@ -252,13 +254,13 @@ typedef struct ccom_completion {
 ccom_status_t ccom_launch(ccom_comm_t *comm, const ccom_collective_t *collective,
                           const ccom_completion_t *completion);
 
-// One-sided: each rank shows `size` bytes of its ccom_mem_alloc memory, or of a tensor on a device at
-// the address that nrt_tensor_get_va gives, or none, and the others write there. All ranks open and
-// close a window together; `window` gets its number, the same on all. The memory stays allocated
-// until the window is closed, which ends what no signal has told of. A close that fails leaves the
-// window open, unless the communicator has failed: then each rank closes for itself, and the memory
-// is not given again before ccom_free. A tensor that is freed under an open window, and a device
-// that goes away, end the communicator.
+// One-sided: each rank shows `size` bytes of its ccom_mem_alloc memory, or of a tensor on a device
+// at the address that nrt_tensor_get_va gives, or none, and the others write there. All ranks open
+// and close a window together; `window` gets its number, the same on all. The memory stays
+// allocated until the window is closed, which ends what no signal has told of. A close that fails
+// leaves the window open, unless the communicator has failed: then each rank closes for itself, and
+// the memory is not given again before ccom_free. A tensor that is freed under an open window, and
+// a device that goes away, end the communicator.
 ccom_status_t ccom_window_open(ccom_comm_t *comm, void *memory, size_t size, uint32_t *window);
 ccom_status_t ccom_window_close(ccom_comm_t *comm, uint32_t window);
 // Writes to `offset` of the target's window, without a call of the target, and then signals.

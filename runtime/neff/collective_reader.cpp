@@ -42,7 +42,8 @@ constexpr const char* kAlgorithms[] = {"auto",
                                        "pairwise",
                                        "bruck",
                                        "two_level",
-                                       "node_chain"};
+                                       "node_chain",
+                                       "node_leaders"};
 static_assert(std::size(kAlgorithms) == CCOM_ALGORITHM_COUNT);
 
 // End of the furthest block of the lists.

@@ -317,5 +317,25 @@ TEST(Instances, RunEveryOperationWithCheckedResults) {
   EXPECT_THAT(run.output, HasSubstr(" results compared, all right"));
 }
 
+TEST(Instances, ThatAreTooSmallAreToldWithTheCoresThatTheirRanksGet) {
+  const auto run = test::shell(
+      "NEURON_EMULATOR=trn1.2xlarge NEURON_RT_ROOT_COMM_ID=127.0.0.1:" +
+          std::to_string(test::free_port()) + " " + test::built("bin/nccom-test") +
+          " -r 8 -N 2 --hosts a b --launch-command 'env HOST={host}' -b 64 -e 64 allr 2>&1",
+      {}, std::chrono::seconds(120));
+  EXPECT_EQ(run.ending, 1) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("take cores 0-3 of their instance, since each has 4 ranks: "));
+}
+
+TEST(Instances, OnAHostTooManyAreTold) {
+  const auto run = test::shell(
+      test::built("bin/nccom-test") +
+          " -r 2 -N 2 --hosts a b c --root-comm-id 127.0.0.1:" + std::to_string(test::free_port()) +
+          " --backend network --launch-command 'env HOST={host}' -b 8 -e 8 -n 2 allr 2>&1",
+      {}, std::chrono::seconds(60));
+  EXPECT_EQ(run.ending, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("; host c takes no part, as --nnodes is 2"));
+}
+
 }  // namespace
 }  // namespace neuron::multi

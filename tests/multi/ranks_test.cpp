@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <memory>
 
@@ -139,14 +140,18 @@ TEST(RanksOfProcesses, KilledDuringTheirCollectivesLeaveNothingBehindAfterASecon
       ranks[rank].signal(SIGKILL);
     }
     const auto killed = Clock::now();
-    // The first round leaves what the device keeps for itself.
+    // The first round leaves what the device keeps for itself. The memory of the dead may go after
+    // their cores, so it may leave more than that for a moment.
     const auto free = [&] {
-      return round == 0 ? observer.others() == 0 && observer.cores_free()
-                        : observer.is_free(before);
+      return observer.others() == 0 && observer.cores_free() &&
+             (round == 0 || observer.allocations() <= before);
     };
-    EXPECT_TRUE(test::eventually(free)) << daemon.log();
+    EXPECT_TRUE(test::eventually(free))
+        << observer.others() << " other clients, " << observer.allocations() << " allocations, "
+        << before << " after the rounds before\n"
+        << daemon.log();
     EXPECT_LT(Clock::now() - killed, std::chrono::seconds(1)) << "round " << round;
-    before = observer.allocations();
+    before = round == 0 ? observer.allocations() : std::min(before, observer.allocations());
   }
 }
 

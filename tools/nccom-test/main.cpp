@@ -3,6 +3,7 @@
 // of the original; README.md of tools/ says what is added.
 #include <ccom/ccom.h>
 #include <glob.h>
+#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -299,6 +300,19 @@ void tell_failures(std::vector<Block>& blocks, const Facts& facts,
   }
 }
 
+// Empty where each rank of this host can have a processor, and where times are not the host's.
+std::string waiting_ranks(const Options& options, Backend backend) {
+  if (backend == Backend::kDevice || !options.profile.empty() || !options.hosts.empty()) return "";
+  if (options.launched && options.nodes > 1) return "";
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return "";
+  const int processors = CPU_COUNT(&allowed);
+  if (options.ranks <= static_cast<uint32_t>(processors)) return "";
+  return format("; {} ranks share {} processor{}, so the times have what a rank waits for its turn",
+                options.ranks, processors, processors == 1 ? "" : "s");
+}
+
 // The table is the original's, which says neither where the ranks were nor that a check passed.
 void tell_what_ran(const Options& options, Backend backend, const std::vector<Block>& blocks) {
   if (options.quiet || options.format != tools::Format::kText) return;
@@ -310,6 +324,11 @@ void tell_what_ran(const Options& options, Backend backend, const std::vector<Bl
   if (compared != 0) {
     std::fprintf(stderr, "; %llu results compared, all right",
                  static_cast<unsigned long long>(compared));
+  }
+  std::fputs(waiting_ranks(options, backend).c_str(), stderr);
+  for (size_t i = options.nodes; i < options.hosts.size(); ++i) {
+    std::fprintf(stderr, "; host %s takes no part, as --nnodes is %u", options.hosts[i].c_str(),
+                 options.nodes);
   }
   std::fputc('\n', stderr);
 }
@@ -363,7 +382,11 @@ Result<void> show_plan(const Options& options, const Job& job) {
       }
     }
   }
-  std::printf("%u ranks on %u nodes\n", options.ranks, options.nodes);
+  if (options.profile.empty()) {
+    std::printf("%u ranks on %u nodes\n", options.ranks, options.nodes);
+  } else {
+    std::printf("%u ranks, simulated on %s\n", options.ranks, options.profile.c_str());
+  }
   return {};
 }
 

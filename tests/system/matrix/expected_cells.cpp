@@ -29,19 +29,20 @@ constexpr const char* kAlgorithms[] = {"auto",
                                        "pairwise",
                                        "bruck",
                                        "two_level",
-                                       "node_chain"};
+                                       "node_chain",
+                                       "node_leaders"};
 //   auto, ring, bidirectional, 2D, pipelined 2D, kanga, mesh, one step, recursive, tree, hier,
-//   pairwise, bruck, two level, chain
+//   pairwise, bruck, two level, chain, leaders
 constexpr Operation kOperations[] = {
-    {"all_reduce", "yyyEEpyyyyn---e"},      {"all_gather", "yyyEEpy-yynyy--"},
-    {"reduce_scatter", "yyyEEpy-yyny---"},  {"alltoall", "y-----y----yye-"},
-    {"broadcast", "yy----yyyyn----"},       {"reduce", "yy----yyyyn----"},
-    {"gather", "yy----y--yn----"},          {"scatter", "yy----y--yn----"},
-    {"sendrecv", "y-----y--------"},        {"permute", "y-----y--------"},
-    {"barrier", "yy----y-yyn-y--"},         {"all_gatherv", "yyy---y--yny---"},
-    {"reduce_scatterv", "yyy---y--yny---"}, {"alltoallv", "y-----y----y---"},
+    {"all_reduce", "yyyEEpyyyyn---en"},      {"all_gather", "yyyEEpy-yynyy--e"},
+    {"reduce_scatter", "yyyEEpy-yyny----"},  {"alltoall", "y-----y----yye--"},
+    {"broadcast", "yy----yyyyn-----"},       {"reduce", "yy----yyyyn-----"},
+    {"gather", "yy----y--yn-----"},          {"scatter", "yy----y--yn-----"},
+    {"sendrecv", "y-----y---------"},        {"permute", "y-----y---------"},
+    {"barrier", "yy----y-yyn-y---"},         {"all_gatherv", "yyy---y--yny----"},
+    {"reduce_scatterv", "yyy---y--yny----"}, {"alltoallv", "y-----y----y----"},
 };
-static_assert(std::size(kAlgorithms) == 15);
+static_assert(std::size(kAlgorithms) == 16);
 
 constexpr const char* kTypes[] = {"uint8", "int8", "fp8e3",  "fp8",   "fp8e5", "uint16", "int16",
                                   "fp16",  "bf16", "uint32", "int32", "fp32",  "uint64", "int64"};

@@ -337,7 +337,9 @@ TEST_P(NccomTest, RunsAlgorithmsThatNeedSeveralHosts) {
                                              {"allr", "pipelined_two_d_ring"},
                                              {"allr", "hier"},
                                              {"allr", "node_chain"},
+                                             {"allr", "node_leaders"},
                                              {"allg", "two_d_ring"},
+                                             {"allg", "node_leaders"},
                                              {"redsct", "hier"},
                                              {"bcast", "hier"},
                                              {"alltoall", "two_level"}}) {

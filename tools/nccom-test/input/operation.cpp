@@ -70,6 +70,7 @@ constexpr std::array<Name, CCOM_ALGORITHM_COUNT> kAlgorithms = {{
     {"bruck", "log"},
     {"two_level", "2_level"},
     {"node_chain", "chain"},
+    {"node_leaders", "leaders"},
 }};
 
 template <size_t N>
@@ -80,13 +81,18 @@ int find(const std::array<Name, N>& names, std::string_view name) {
   return -1;
 }
 
+template <size_t N>
+std::string list_of(const std::array<Name, N>& names) {
+  std::string list;
+  for (const Name& each : names) list += (list.empty() ? "" : ", ") + std::string(each.name);
+  return list;
+}
+
 template <class E, size_t N>
 Result<E> look_up(const std::array<Name, N>& names, std::string_view what, std::string_view name) {
   const int found = find(names, name);
   if (found >= 0) return static_cast<E>(found);
-  std::string list;
-  for (const Name& each : names) list += (list.empty() ? "" : ", ") + std::string(each.name);
-  return fail(CCOM_INVALID, "there is no {} \"{}\"; it is one of {}", what, name, list);
+  return fail(CCOM_INVALID, "there is no {} \"{}\"; it is one of {}", what, name, list_of(names));
 }
 
 template <size_t N>
@@ -120,6 +126,7 @@ const char* reduction_name(ccom_reduction_t reduction) { return name_of(kReducti
 Result<ccom_algorithm_t> find_algorithm(std::string_view name) {
   return look_up<ccom_algorithm_t>(kAlgorithms, "algorithm", name);
 }
+std::string algorithm_names() { return list_of(kAlgorithms); }
 const char* algorithm_name(ccom_algorithm_t algorithm) { return name_of(kAlgorithms, algorithm); }
 
 bool reduces(ccom_operation_t operation) {

@@ -32,6 +32,7 @@ ccom::Result<ccom_reduction_t> find_reduction(std::string_view name);
 const char* reduction_name(ccom_reduction_t reduction);
 
 ccom::Result<ccom_algorithm_t> find_algorithm(std::string_view name);
+std::string algorithm_names();  // "auto, ring, ...", as a user gives them
 const char* algorithm_name(ccom_algorithm_t algorithm);
 
 bool reduces(ccom_operation_t operation);

@@ -11,6 +11,7 @@
 #include "ccom/topology/topology.h"
 #include "tools/common/command_line.h"
 #include "tools/common/format.h"
+#include "tools/nccom-test/input/byte_rate.h"
 #include "tools/nccom-test/input/manual.h"
 #include "tools/nccom-test/input/operation.h"
 
@@ -46,7 +47,9 @@ void declare_work(tools::Command& line, Options& o, Raw& raw) {
               "permute, broadcast, reduce, gather, scatter, barrier, all_gatherv|allgv, "
               "reduce_scatterv, alltoallv; several run one after another");
   line.option("-r,--nworkers", o.ranks, "ranks in all");
-  line.option("-N,--nnodes", o.nodes, "nodes; the ranks are divided evenly among them").last_wins();
+  line.option("-N,--nnodes", o.nodes,
+              "nodes, each a host of its own (--hosts); the ranks are divided evenly among them")
+      .last_wins();
   line.option("-b,--minbytes", raw.minimum, "first size of the sweep; suffixes K M G, of 1024");
   line.option("-e,--maxbytes", raw.maximum, "last size of the sweep");
   line.option("-i,--stepbytes", raw.step, "from size to size; default: a tenth of the range");
@@ -64,7 +67,8 @@ void declare_work(tools::Command& line, Options& o, Raw& raw) {
               "uint8 int8 fp8 uint16 int16 fp16 bf16 uint32 int32 fp32, and fp8e3 fp8e5 uint64 "
               "int64");
   line.option("--reduction", raw.reduction, "add, min, max, product, average");
-  line.option("--algorithm", raw.algorithm, "what the library is to use; default: its choice");
+  line.option("--algorithm", raw.algorithm,
+              "what the library is to use: " + algorithm_names() + "; auto: its choice");
   line.option("--root", o.block.root, "of broadcast, reduce, gather, scatter");
   line.flag("--in-place", o.block.in_place, "input and output share memory");
   line.option("-c,--check", raw.check,
@@ -78,13 +82,19 @@ void declare_work(tools::Command& line, Options& o, Raw& raw) {
               "several operations at once whose sizes have this ratio, as in [1,2,1]");
   line.flag("--shared-output-buff", o.shared_output, "one output for coalesced operations");
   line.option("--variable-size-op-metadata", raw.metadata,
-              "JSON file with counts and displacements for alltoallv, all_gatherv");
+              "JSON file with counts and displacements for alltoallv, all_gatherv: {\"metadata\": "
+              "[{\"send_counts\": [...], ...}]}, see the manual");
   line.option("--data-parallel-dimension", raw.data_parallel,
               "groups of consecutive ranks that work side by side")
       .between(1u, kMostRanks);
-  line.option("--custom-replica-groups", raw.groups, "JSON file with groups of ranks");
-  line.option("--custom-src-target-pairs", raw.pairs, "JSON file with pairs for permute, sendrecv");
-  line.option("--streams-json", raw.streams, "JSON file with operations that run concurrently");
+  line.option("--custom-replica-groups", raw.groups,
+              "JSON file with groups of ranks: {\"replica_groups\": [[[0,1],[2,3]]]}");
+  line.option(
+      "--custom-src-target-pairs", raw.pairs,
+      "JSON file with pairs for permute, sendrecv: {\"src_target_pairs\": [[[0,1],[1,0]]]}");
+  line.option("--streams-json", raw.streams,
+              "JSON file with operations that run concurrently: {\"streams\": [{\"operation\": "
+              "\"allr\", \"maxbytes\": \"1M\"}]}");
 }
 
 void declare_place(tools::Command& line, Options& o, Raw& raw) {
@@ -102,7 +112,10 @@ void declare_place(tools::Command& line, Options& o, Raw& raw) {
               "milliseconds that one operation may take, or another step")
       .between(10u, 86'400'000u);
   line.option("--providers", o.providers, "libfabric providers in order of preference");
-  line.flag("--no-shared-memory", o.no_shared_memory, "treat all ranks as ones on other hosts");
+  line.flag(
+      "--no-shared-memory", o.no_shared_memory,
+      "send through the network between ranks of one host, too; algorithms still take them for "
+      "ranks of one node");
   line.flag("--fast-order", o.fast_order, "reduce in the order of the algorithm, not of the ranks");
   line.option("--vcpu-pin-mode", raw.pin_mode, "none, or linear: rank i on processor i")
       .one_of({"none", "linear"});
@@ -145,7 +158,9 @@ void declare_place(tools::Command& line, Options& o, Raw& raw) {
   line.option(
       "--fail", o.failed,
       "links and NICs that have failed, simulated: NODE/CHIP-CHIP or NODE/nicNUMBER; several "
-      "values one behind the other");
+      "values one behind the other. Messages go around the link, which emulated devices refuse, "
+      "and "
+      "all that a NIC had to send goes to the next one that works");
   line.option("--memory", raw.memory,
               "that a simulation may take; an algorithm that needs more is refused at once")
       .with_default("2G");
@@ -201,20 +216,6 @@ Result<double> parse_fraction(const std::string& text) {
     return fail(CCOM_INVALID, "--tolerance \"{}\": give a share as in 5% or 0.05", text);
   }
   return unit == "%" ? value / 100 : value;
-}
-
-Result<double> parse_rate(const std::string& text, bool gibibytes) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  const std::string unit = end;
-  if (end != text.c_str() && value >= 0 && value < 1e9) {
-    if (unit.empty()) return value * (gibibytes ? 1073741824.0 : 1e9);
-    if (unit == "GB/s" || unit == "GB") return value * 1e9;
-    if (unit == "GiB/s" || unit == "GiB") return value * 1073741824.0;
-    if (unit == "Gbps" || unit == "Gb/s") return value * 1e9 / 8;
-  }
-  return fail(CCOM_INVALID, "--expected \"{}\": give a rate as in 12.5, 12.5GB/s, 11GiB/s, 100Gbps",
-              text);
 }
 
 Result<OnChipShape> parse_shape(const std::string& name, const std::string& text) {
@@ -425,6 +426,7 @@ Result<void> read_place(Options& o, const Raw& raw, const tools::Command& line) 
   }
   NEURON_TRY(memory, parse_byte_size(raw.memory));
   o.memory = memory;
+  o.chips_asked = line.given("--model") && raw.model == "chips";
   // What the model of chips does not have is a matter of the model of links.
   o.links_only = raw.model == "links" || line.given("--costs") || line.given("--contention") ||
                  !o.failed.empty();
@@ -547,7 +549,7 @@ Result<void> read(Options& o, Raw& raw, const tools::Command& line) {
   o.tolerance = tolerance;
   o.tolerance_given = line.given("--tolerance");
   if (!raw.expected.empty()) {
-    NEURON_TRY(expected, parse_rate(raw.expected, o.gibibytes));
+    NEURON_TRY(expected, parse_byte_rate(raw.expected, o.gibibytes));
     o.expected = expected;
   }
   return {};

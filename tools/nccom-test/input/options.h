@@ -79,6 +79,7 @@ struct Options {
   uint32_t window = 0;
   double jitter = 0;
   bool links_only = false;              // of --model
+  bool chips_asked = false;             // by --model, not by default
   std::string costs = "chips";          // of --costs
   bool divided = false;                 // of --contention
   bool memory_contention = false;       //

@@ -558,16 +558,24 @@ class Device final : public Participant {
 Result<std::vector<std::unique_ptr<Participant>>> make_device_participants(
     uint32_t first, uint32_t count, uint32_t ranks, uint32_t of_instance, const std::string& root,
     uint32_t sets, const DeviceBuffers& buffers) {
+  std::string chosen;  // the cores that were named for a caller who named none
   if (!root.empty()) {
     setenv("NEURON_RT_ROOT_COMM_ID", root.c_str(), 1);
     // Each process takes the cores of its ranks; each instance counts its own from 0.
     const uint32_t core = first % of_instance;
     const std::string cores = std::to_string(core) + "-" + std::to_string(core + count - 1);
+    if (std::getenv("NEURON_RT_VISIBLE_CORES") == nullptr) chosen = cores;
     setenv("NEURON_RT_VISIBLE_CORES", cores.c_str(), 0);
   } else {
     unsetenv("NEURON_RT_ROOT_COMM_ID");
   }
-  NEURON_TRY(runtime, DeviceRuntime::open());
+  auto opened = DeviceRuntime::open();
+  if (!opened && !chosen.empty()) {
+    return opened.error().with(
+        "ranks {}-{} take cores {} of their instance, since each has {} ranks", first,
+        first + count - 1, chosen, of_instance);
+  }
+  NEURON_TRY(runtime, std::move(opened));
   uint32_t cores = 0;
   NEURON_CHECK(checked(nrt_get_visible_vnc_count(&cores)));
   if (cores < count) {

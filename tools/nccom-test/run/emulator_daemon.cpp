@@ -24,7 +24,7 @@ using ccom::Result;
 namespace {
 
 constexpr std::chrono::seconds kPatience{20};
-constexpr std::chrono::milliseconds kPause{2};
+constexpr std::chrono::milliseconds kDaemonPause{2};
 
 // Looked for beside this program, else in PATH.
 std::string daemon_program() {
@@ -72,7 +72,7 @@ Result<void> EmulatorDaemon::start() {
                                    .signal_at_our_death = SIGTERM});
   const auto end = base::Deadline::after(kPatience);
   while (!answers()) {
-    if (process_->ended_by(base::Deadline::after(kPause))) {
+    if (process_->ended_by(base::Deadline::after(kDaemonPause))) {
       const bool missing = process_->ending().how == tools::Ending::How::kNotStarted;
       return fail(
           CCOM_SYSTEM,

@@ -287,6 +287,12 @@ Result<void> run_block(const Options& options, const System& system, const Phase
         "copies of a program";
   }
   NEURON_CHECK(check_counts(from, block.group_ranks, options.memory));
+  if (options.chips_asked && !chips) {
+    run.notes.insert(
+        "--model chips holds for ranks of one instance, without other options of the simulation; "
+        "these times are those of the model of links, and compare only with others of --model "
+        "links");
+  }
   for (const uint64_t size : from.sizes) {
     NEURON_TRY(what, make_case(from.options, from.pairs, size, block.group_ranks,
                                from.options.root < block.group_ranks ? from.options.root : 0));

@@ -152,7 +152,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{CCOM_NODE_CHAIN, 8, 20000, true, 4},
                     Case{CCOM_NODE_CHAIN, 6, 3001, true, 2},  // three instances
                     Case{CCOM_NODE_CHAIN, 3, 1000, false, 1},
-                    Case{CCOM_NODE_CHAIN, 8, 3, false, 4}));  // a rank without a part
+                    Case{CCOM_NODE_CHAIN, 8, 3, false, 4},  // a rank without a part
+                    Case{CCOM_NODE_LEADERS, 8, 20000, false, 4},
+                    Case{CCOM_NODE_LEADERS, 6, 3001, true, 2},  // three instances
+                    Case{CCOM_NODE_LEADERS, 3, 1, false, 1}));
 
 // What an operation without arithmetic puts where, for 4 ranks; the schedules themselves are proved
 // elsewhere.

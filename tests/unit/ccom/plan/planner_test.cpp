@@ -50,12 +50,74 @@ TEST(Planner, SendsFewerMessagesWhereEachOneCostsAProcessor) {
   planner.price(network_costs({}, "efa on rdmap0s31"));
   EXPECT_EQ(planner.plan(request)->algorithm, CCOM_ONE_STEP_MESH);
   planner.price(network_costs({}, "stream on 10.0.0.1"));
-  EXPECT_EQ(planner.plan(request)->algorithm, CCOM_RECURSIVE) << planner.explain(request);
+  EXPECT_EQ(planner.plan(request)->algorithm, CCOM_NODE_LEADERS) << planner.explain(request);
   // Within one host nothing changes.
   Planner near(make_group({4}), {});
   const uint64_t before = near.predict(CCOM_MESH, request);
   near.price(network_costs({}, "stream on 10.0.0.1"));
   EXPECT_EQ(near.predict(CCOM_MESH, request), before);
+}
+
+// A ring has a message to another host in each of its steps, however few of its ranks send them.
+TEST(Planner, TakesNoFlatRingForFewBytesBetweenHosts) {
+  for (const std::vector<uint32_t>& nodes : {std::vector<uint32_t>{2, 2}, {2, 2, 2, 2}}) {
+    Planner planner(make_group(nodes), {});
+    planner.price(network_costs({}, "stream on 10.0.0.1"));
+    const Request request = make_request(CCOM_ALL_GATHER, planner.group().ranks(), 64);
+    const uint64_t least = planner.plan(request)->predicted_ps;
+    for (const ccom_algorithm_t ring : {CCOM_RING, CCOM_BIDIRECTIONAL_RING}) {
+      EXPECT_GT(planner.predict(ring, request), 3 * least / 2) << planner.explain(request);
+    }
+  }
+}
+
+// Each round of recursive doubling sends the vector once for each rank of a host.
+TEST(Planner, LetsOneRankOfAHostSendFewBytesAndAllRanksMany) {
+  for (const std::vector<uint32_t>& nodes :
+       {std::vector<uint32_t>{2, 2}, {2, 2, 2, 2}, {8, 8, 8}, {3, 5}}) {
+    Planner planner(make_group(nodes), {});
+    planner.price(network_costs({}, "stream on 10.0.0.1"));
+    const auto taken = [&](uint64_t count) {
+      return planner.plan(make_request(CCOM_ALL_REDUCE, planner.group().ranks(), count))->algorithm;
+    };
+    EXPECT_EQ(taken(2), CCOM_NODE_LEADERS);
+    EXPECT_EQ(taken(1024), CCOM_NODE_LEADERS);
+    EXPECT_NE(taken(4 << 20), CCOM_NODE_LEADERS);
+  }
+}
+
+TEST(Planner, HandsBlocksOnWithinAHostWhereMessagesCostMoreThanTheirBytes) {
+  const auto taken = [](const std::vector<uint32_t>& nodes, uint64_t count) {
+    Planner planner(make_group(nodes), {});
+    planner.price(network_costs({}, "stream on 10.0.0.1"));
+    return planner.plan(make_request(CCOM_ALL_TO_ALL, planner.group().ranks(), count))->algorithm;
+  };
+  EXPECT_EQ(taken({2, 2}, 256), CCOM_TWO_LEVEL);
+  EXPECT_EQ(taken({2, 2}, 1 << 20), CCOM_MESH);
+  EXPECT_EQ(taken({32, 32}, 256), CCOM_TWO_LEVEL);
+}
+
+TEST(Planner, GathersFewBytesThroughOneRankOfEachHost) {
+  for (const std::vector<uint32_t>& nodes : {std::vector<uint32_t>{2, 2}, {2, 2, 2, 2}, {8, 8}}) {
+    Planner planner(make_group(nodes), {});
+    planner.price(network_costs({}, "stream on 10.0.0.1"));
+    const auto taken = [&](uint64_t count) {
+      return planner.plan(make_request(CCOM_ALL_GATHER, planner.group().ranks(), count))->algorithm;
+    };
+    EXPECT_EQ(taken(256), CCOM_NODE_LEADERS);
+    EXPECT_EQ(taken(1024), CCOM_NODE_LEADERS);
+    EXPECT_NE(taken(4 << 20), CCOM_NODE_LEADERS);
+  }
+  // Hosts are numbered by somebody else: the first rank may be on the second one.
+  Group turned = make_group({2, 2});
+  for (Place& place : turned.places) place.node = 1 - place.node;
+  Request request = make_request(CCOM_ALL_GATHER, 4, 256);
+  request.algorithm = CCOM_NODE_LEADERS;
+  EXPECT_TRUE(Planner(turned, {}).plan(request));
+  // Blocks of a node that do not lie together would be a message each.
+  Planner uneven(make_group({3, 5}), {});
+  uneven.price(network_costs({}, "stream on 10.0.0.1"));
+  EXPECT_NE(uneven.plan(make_request(CCOM_ALL_GATHER, 8, 256))->algorithm, CCOM_NODE_LEADERS);
 }
 
 TEST(Planner, LeavesTheFlatRingForLargeGroupsOnDevices) {

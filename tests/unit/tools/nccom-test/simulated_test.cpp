@@ -182,6 +182,20 @@ TEST(Simulated, RanksOfOneInstancePayWhatItsChipsTake) {
   // Two exchanges and a reduction, each with the start of a transfer.
   EXPECT_GT(row.times_us.front(), 3 * 1.3);
   EXPECT_LT(row.times_us.front(), 6);
+  EXPECT_TRUE(ran.run->notes.empty());
+}
+
+TEST(Simulated, WhoAsksForChipsIsToldWhereTheModelOfLinksTakesTheirPlace) {
+  const std::vector<std::string> words = {"allr", "--simulate", "trn1.32xlarge", "-r", "64"};
+  const auto silent = simulated(words, "1K");
+  ASSERT_TRUE(silent.run) << silent.run.error().sentence;
+  EXPECT_TRUE(silent.run->notes.empty());
+  std::vector<std::string> asked = words;
+  asked.insert(asked.end(), {"--model", "chips"});
+  const auto told = simulated(asked, "1K");
+  ASSERT_TRUE(told.run) << told.run.error().sentence;
+  ASSERT_EQ(told.run->notes.size(), 1u);
+  EXPECT_THAT(*told.run->notes.begin(), HasSubstr("times are those of the model of links"));
 }
 
 }  // namespace
