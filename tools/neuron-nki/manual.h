@@ -26,11 +26,12 @@ All commands but lower are of the Python package, and need Python 3.11 and NumPy
             R"(FILE.py::KERNEL names a function of a file. --shapes gives an array for each argument that has no
 default, as SHAPE or SHAPE:TYPE, such as 128x512 or 4096x1024:bfloat16; VALUE=... gives any other one.
 Arrays are filled with normal random numbers of --seed.)"}},
-      .exit_statuses = {tools::kDoneStatus,
-                        {1,
-                         "the kernel cannot be traced, lowered or executed; standard error says "
-                         "why, with the line of Python"},
-                        tools::kUsageStatus},
+      .exit_statuses =
+          {tools::kDoneStatus,
+           {1,
+            "the kernel cannot be traced, lowered or executed, or leaves elements of a "
+            "result unwritten; standard error says why, with the line of Python"},
+           tools::kUsageStatus},
       .environment = {tools::kEmulatorVariable,
                       {"NEURON_PLATFORM_TARGET_OVERRIDE",
                        "trn1, inf2, trn2 or trn3, without --target"},

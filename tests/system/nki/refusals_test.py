@@ -46,6 +46,18 @@ class Refusals(DeviceTest):
             getattr(nl, "qqqqqq")
         self.assertFalse(hasattr(nl, "__wrapped__"))
 
+    def test_a_comparison_of_a_tile_says_which_function_makes_one(self):
+        @nki.jit
+        def kernel(x):
+            y = output(x.shape)
+            tile = nl.load(x)
+            if tile[0, 0] > 0:
+                nl.store(y, tile)
+            return y
+
+        self.refused_at(kernel, (normal(128, 8),), "if tile", "is not known while the kernel is traced",
+                        "nl.greater makes a tile", "nl.where")
+
     def test_numpy_does_not_take_a_tensor_of_a_kernel(self):
         @nki.jit
         def kernel(x):
@@ -155,6 +167,30 @@ class Refusals(DeviceTest):
 
         self.refused_at(kernel, (normal(128, 64),), "nc_matmul", "nc_matmul", "float32",
                         'stationary is tile "tile" (', 'moving is tile "half" (')
+
+    def test_of_two_statements_on_a_line_each_names_its_own_tile(self):
+        @nki.jit
+        def kernel(x, w):
+            "ü"; a = nl.load(x); b = nl.load(w)  # b; c = d
+            product = nl.ndarray((64, 64), nl.float32, buffer=nl.psum)
+            nisa.nc_matmul(product, a, b)
+            y = output((64, 64))
+            nl.store(y, product)
+            return y
+
+        arrays = normal(128, 64), normal(128, 64).astype(np.float16)
+        self.refused_at(kernel, arrays, "nc_matmul(", 'stationary is tile "a" (', 'moving is tile "b" (')
+        names = []
+
+        @nki.jit
+        def named(x):
+            a = nl.load(x); nl.load(x); names.append(nl.load(x).name); b = a + nl.exp(a); names.append(b.name)
+            y = output((8, 8))
+            nl.store(y, b)
+            return y
+
+        named(normal(8, 8))
+        self.assertEqual(names, ["tile", "b"])
 
     def test_a_type_that_an_instruction_does_not_write_names_the_tile_and_the_rule(self):
         @nki.jit

@@ -133,6 +133,12 @@ class Tool(unittest.TestCase):
     def test_lint_names_what_a_compiler_refuses(self):
         self.assertIn("kernels.py:11: try and except", self.nki("lint", "kernels.py", status=1))
 
+    def test_a_file_without_kernels_is_told_apart_from_a_name_that_is_not_there(self):
+        (self.folder / "none.py").write_text("import nki\n")
+        self.assertIn("none of its functions is decorated with @nki.jit", self.nki("run", "none.py", status=1))
+        self.assertIn("1 file read, nothing found", self.nki("lint", "none.py"))
+        self.assertIn("has no kernel twice; its kernels are: ", self.nki("run", "kernels.py::twice", status=1))
+
     def test_corpus_has_a_row_for_each_kernel(self):
         (self.folder / "test_kernels.py").write_text(TESTS)
         said = self.nki("corpus", ".", status=1)
@@ -191,6 +197,49 @@ class Tool(unittest.TestCase):
             said = self.nki("corpus", ".", status=0 if wanted == "as its test" else 1)
             row = next(line for line in said.splitlines() if "::double" in line)
             self.assertRegex(row, wanted)
+
+    def test_corpus_passes_over_what_has_nothing_to_do_with_kernels(self):
+        mark = self.folder / "started"
+        start = f"import pathlib\npathlib.Path({str(mark)!r}).touch()\n"
+        (self.folder / "server.py").write_text(f"if __name__ == '__main__':\n    {start.replace(chr(10), chr(10) + '    ')}")
+        (self.folder / "test_other.py").write_text(f"# of nki no word\n{start}def test_other(): pass\n")
+        (self.folder / "scripts").mkdir()
+        (self.folder / "scripts" / "__init__.py").write_text("")
+        (self.folder / "scripts" / "helper.py").write_text("from kernels import double\n")
+        (self.folder / "scripts" / "script.py").write_text(
+            "import numpy as np\nfrom scripts import helper\n"
+            "if __name__ == '__main__': helper.double(np.ones((8, 8), np.float32))\n")
+        said = self.nki("corpus", ".")
+        self.assertFalse(mark.exists())
+        self.assertIn("as its test", next(line for line in said.splitlines() if "::double" in line))
+        self.assertIn("tests and scripts passed over, because they import neither nki nor neuronxcc nor a file of the "
+                      "folder that does: 2 (server.py, test_other.py)", said)
+
+    def test_run_says_how_many_elements_nothing_wrote(self):
+        (self.folder / "part.py").write_text(
+            "import nki, nki.language as nl\n@nki.jit\ndef part(x):\n"
+            "    whole, y, z = [nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm) for _ in range(3)]\n"
+            "    nl.store(whole, nl.load(x) / 0.0)\n"
+            "    nl.store(y[:, 0:24], nl.load(x[:, 0:24]))\n"
+            "    nl.store(z[:, 8:16], nl.load(x[:, 8:16]))\n    return whole, y, z[:, 0:16]\n")
+        for kind in ("bfloat16", "int32"):
+            with self.subTest(kind):
+                said = self.nki("run", "part.py::part", "--shapes", f"64x32:{kind}", status=1)
+                self.assertIn("neuron-nki: part: 512 of 2048 elements of result 1 were never written; "
+                              "512 of 1024 elements of result 2 were never written; they", said)
+                self.assertIn("part on trn2", said)
+        (self.folder / "one.py").write_text(
+            "import nki, nki.language as nl\n@nki.jit\ndef one(x):\n"
+            "    y = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)\n    nl.store(y[0:16], nl.load(x[0:16]))\n    return y\n")
+        self.assertIn("neuron-nki: one: 3584 of 4096 elements of the result were never written; they are shown as NaN",
+                      self.nki("run", "one.py", "--shapes", "128x32", status=1))
+        self.assertNotIn("never", self.nki("run", "kernels.py::double", "--shapes", "64x32", "VALUE=nan"))
+
+    def test_more_shapes_than_arguments_are_refused(self):
+        words = ("--shapes", "128x64", "VALUE=2.0", "128x64")
+        for command in (("run",), ("bench",), ("check",), ("compile", "-o", "a.neff")):
+            said = self.nki(command[0], "kernels.py::double", *command[1:], *words, status=1)
+            self.assertTrue(said.endswith("neuron-nki: double takes x, factor; --shapes gives 3, expected at most 2\n"), said)
 
     def test_wrong_words_are_refused(self):
         self.assertIn("FILE.py::KERNEL", self.nki("run", "none.py::k", status=1))

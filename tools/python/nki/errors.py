@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of tracing and executing kernels. Each names a file and a line of Python."""
 import difflib
+import itertools
 import linecache
 import os
 import sys
@@ -22,11 +23,17 @@ class DeviceError(NkiError):
     """The device stopped the kernel, or cannot be used."""
 
 
-def caller():
-    """(file, line) of the innermost frame outside this package."""
+def _frame():
+    """The innermost frame outside this package."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
+    return frame
+
+
+def caller():
+    """(file, line) of the innermost frame outside this package."""
+    frame = _frame()
     return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("unknown", 0)
 
 
@@ -73,8 +80,32 @@ def unknown_name(module, other, old=()):
     return unknown
 
 
+def no_condition(name):
+    """A comparison of tensors by Python's operator, which nl.NAME does on the chip."""
+    def compare(tensor, _):
+        refuse(f"the comparison of {tensor!r} is not known while the kernel is traced; nl.{name} makes a tile of "
+               "ones and zeros, for nl.where or nisa.tensor_copy_predicated")
+
+    return compare
+
+
 def assigned_name(position, fallback):
     """The variable that a line assigns to, to name a tile after."""
     text = linecache.getline(*position).strip()
+    if ";" in text:
+        text = _statement(position)
     name = text.split("=", 1)[0].split(":", 1)[0].strip() if "=" in text else ""
     return name if name.isidentifier() else fallback
+
+
+def _statement(position):
+    """Of a line with several statements, the start of that which runs; empty if that cannot be known."""
+    frame = _frame()
+    if frame is None or caller() != position:
+        return ""
+    places = itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
+    line, _, column, _ = next(places, (None,) * 4)
+    if line != position[1] or column is None:
+        return ""
+    before = linecache.getline(*position).encode()[:column].decode(errors="replace")  # Columns count bytes
+    return before.rsplit(";", 1)[-1].strip()

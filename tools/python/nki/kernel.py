@@ -282,6 +282,22 @@ class Specialisation:
     def _returns(self, storage):
         return any(tensor.storage is storage for tensor in self.returned)
 
+    def never_written(self):
+        """Of each array of the result, in order, how many elements nothing wrote, and its size; after one run."""
+        with self.one_call:
+            kept = self.executable.never_written()
+        counts = []
+
+        def count(value):
+            if isinstance(value, Leaf):
+                mask, tensor = kept.get(value.tensor.storage), value.tensor
+                counts.append((0 if mask is None else int(_viewed(mask, tensor).sum()), tensor.size))
+            elif is_array(value):
+                counts.append((0, value.size))
+
+        mapped(self.result, count)
+        return counts
+
     def _run(self, arrays):
         if self.executable is None:
             self.executable = runtime.load(self.compile(), self.target, self.inputs, self.outputs,

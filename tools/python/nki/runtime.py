@@ -169,9 +169,10 @@ class Executable:
         for suffix in ("", "@1")[:self.cores]:
             check(lib.nrt_add_tensor_to_tensor_set(tensors, (name + suffix).encode(), tensor), name)
 
-    def _poison(self, name, storage):
-        """What the kernel does not write is NaN, or 4 in integers, as in NKI's simulator."""
-        tensor, size = self.tensors[name]
+    def _filling(self, name, storage, other=False):
+        """What the kernel does not write is NaN, or 4 in integers, as in NKI's simulator; the other one has no bit
+        in common with it."""
+        _, size = self.tensors[name]
         kind = str(storage.dtype)
         if kind in ("float32", "tfloat32", "float16"):
             value = np.full(1, np.nan, "float16" if kind == "float16" else "float32")
@@ -183,7 +184,33 @@ class Executable:
             value = np.full(1, 0x7F, np.uint8)
         else:
             value = np.full(1, 4, dtypes.storage_type(kind))
-        self._write(tensor, np.tile(value, size // value.itemsize), size, name)
+        value = value.view(np.uint8)
+        return np.tile(~value if other else value, size // value.itemsize // value.size)
+
+    def _poison(self, name, storage, other=False):
+        tensor, size = self.tensors[name]
+        self._write(tensor, self._filling(name, storage, other), size, name)
+
+    def never_written(self):
+        """Of each new output that was executed once, which elements kept two different fillings; only where
+        one kept the first does the device execute again."""
+        outputs = [storage for storage in self.outputs if storage.argument is None]
+        kept = {storage: self._keeps(storage) for storage in outputs}
+        suspected = [storage for storage in outputs if kept[storage].any()]
+        for storage in suspected:
+            self._poison(storage.name, storage, True)
+        if suspected:
+            self.repeat()
+        for storage in suspected:
+            kept[storage] &= self._keeps(storage, True)
+            self._poison(storage.name, storage)  # As a later call expects it
+        return kept
+
+    def _keeps(self, storage, other=False):
+        filling = self._filling(storage.name, storage, other)
+        found = np.empty_like(filling)
+        self._read(storage, found.ctypes.data_as(ctypes.c_void_p))
+        return (found == filling).reshape(storage.shape + (-1,)).all(axis=-1)
 
     def _write(self, tensor, array, size, name):
         if array.nbytes != size:

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from .dtypes import dtype_of
-from .errors import refuse
+from .errors import no_condition, refuse
 
 SBUF, PSUM, HBM = "sbuf", "psum", "hbm"
 
@@ -114,7 +114,7 @@ class NkiTensor:
         return self.shape[0]
 
     def __repr__(self):
-        return (f"<{self.storage.name}: {self.dtype}{list(self.shape)} in {self.storage.space}>")
+        return f"<{self.storage.name}: {self.dtype}{list(self.shape)} in {self.storage.space}>"
 
     def __bool__(self):
         # "if bias:" asks whether there is one. Of one element, its value might be meant.
@@ -122,6 +122,8 @@ class NkiTensor:
             return True
         refuse("the value of a tensor is not known while the kernel is traced; a condition on it "
                "needs nl.where, nisa.tensor_copy_predicated or a register")
+
+    __lt__, __le__, __gt__, __ge__ = map(no_condition, ("less", "less_equal", "greater", "greater_equal"))
 
     def __array_ufunc__(self, function, *_, **__):
         refuse(f"{self!r} has no values while the kernel is traced, so NumPy's {function.__name__} cannot take it; "
@@ -473,8 +475,7 @@ class NkiTensor:
                 view = view.flatten_dims(dim, dim + len(group) - 1)
         return view
 
-    def ap(self, pattern, offset=None, scalar_offset=None, vector_offset=None, indirect_dim=0,
-           dtype=None):
+    def ap(self, pattern, offset=None, scalar_offset=None, vector_offset=None, indirect_dim=0, dtype=None):
         element = dtype_of(dtype) if dtype is not None else self.dtype
         base = self.offset * self.dtype.itemsize
         if base % element.itemsize:
@@ -540,8 +541,7 @@ class NkiTensor:
         count = index.size if num_elem is None else num_elem
         if not hasattr(count, "__index__") or not 1 <= count <= index.size:
             refuse(f"num_elem of .indirect is {count!r}; expected 1 to {index.size}, the size of the index")
-        view = NkiTensor(self.storage, (self.shape[0], int(count)), (self.strides[0], 1), self.offset,
-                         self.dtype)
+        view = NkiTensor(self.storage, (self.shape[0], int(count)), (self.strides[0], 1), self.offset, self.dtype)
         view.offsets = (self, index)
         return view
 

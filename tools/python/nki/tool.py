@@ -45,9 +45,10 @@ def load_kernel(place):
     kernels = {n: v for n, v in vars(module).items() if isinstance(v, Kernel)}
     if not separator and len(kernels) == 1:
         return next(iter(kernels.values()))
+    if not kernels:
+        raise NkiError(f"{path} has no kernel: none of its functions is decorated with @nki.jit")
     if name not in kernels:
-        raise NkiError(f"{path} has no kernel {name or '(none named)'}; its kernels are: "
-                       f"{', '.join(kernels) or 'none'}")
+        raise NkiError(f"{path} has no kernel {name or '(none named)'}; its kernels are: {', '.join(kernels)}")
     return kernels[name]
 
 
@@ -96,11 +97,15 @@ def form(text):
 def make_blank(kernel, texts):
     """Arguments of the right form, whose arrays take no memory."""
     given = [form(text) for text in texts]
-    wanted = [p for p in inspect.signature(kernel.function).parameters.values()
-              if p.default is p.empty]
+    parameters = inspect.signature(kernel.function).parameters.values()
+    wanted = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if len(given) < len(wanted):
         raise NkiError(f"{kernel.__name__} needs {', '.join(p.name for p in wanted)}; --shapes gives "
                        f"{len(given)} of them")
+    taken = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(given) > len(taken) and all(p.kind != p.VAR_POSITIONAL for p in parameters):
+        raise NkiError(f"{kernel.__name__} takes {', '.join(taken) or 'no arguments'}; --shapes gives "
+                       f"{len(given)}, expected at most {len(taken)}")
     return given, tuple(g.blank() if isinstance(g, Form) else g for g in given)
 
 
@@ -154,14 +159,19 @@ def run(options):
     result = kernel(*arguments)
     results = []
     mapped(result, lambda v: results.append(v) if is_array(v) else None)
-    for number, array in enumerate(results):
-        print(summary(f"result {number}" if len(results) > 1 else "result", array))
+    names = [f"result {number}" if len(results) > 1 else "result" for number in range(len(results))]
+    for name, array in zip(names, results):
+        print(summary(name, array))
+    missing = [f"{count} of {size} elements of {'the result' if len(names) == 1 else name} were never written"
+               for name, (count, size) in zip(names, kernel.last.never_written()) if count]
     profile = kernel.profile(*arguments)
     print(profile)
     if options.picture:
         page = (f"<!DOCTYPE html><meta charset='utf-8'><title>{html.escape(profile.kernel)}</title>"
                 f"{profile._repr_html_()}\n")
         write(options.picture, page.encode())
+    if missing:
+        raise NkiError(f"{kernel.__name__}: {'; '.join(missing)}; they are shown as NaN, integers as 4")
 
 
 def compile_(options):
@@ -200,6 +210,9 @@ def lint_(options):
             found += lint.findings(source.read(), file)
     for sentence in found:
         print(sentence)
+    if not found:
+        print(f"neuron-nki: {len(options.files)} file{'s' if len(options.files) != 1 else ''} read, nothing found",
+              file=sys.stderr)
     return 1 if found else 0
 
 
