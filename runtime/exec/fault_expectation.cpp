@@ -162,11 +162,13 @@ std::string describe_expectation(const LoadedModel& model, uint32_t engine, uint
       return format("found an access of {} bytes to device address {:#x}, {}", entry ? words[2] : 4,
                     address, describe_address(chip, address));
     case NEURON_FAULT_LINK:
-      return format("found no way over links that work from device {} to {}, device address {:#x}",
-                    model.core().device().index(),
-                    peer_words(model.core().device().index(),
-                               entry ? words[2] : peer_of_address(chip.generation, address)),
-                    address);
+      return format(
+          "found no way over links that work from device {} to {}, device address {:#x}; "
+          "ways between chips are fixed, so none leads around a link that is down",
+          model.core().device().index(),
+          peer_words(model.core().device().index(),
+                     entry ? words[2] : peer_of_address(chip.generation, address)),
+          address);
     case NEURON_FAULT_SEM_OVERFLOW:
       return format(
           "found semaphore {} at {} and {} to be added, expected a sum of at most 2147483647",

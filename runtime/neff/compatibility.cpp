@@ -114,7 +114,8 @@ Result<void> check_compatible(const Container& container, const Target& target) 
     return fail(
         NRT_INVALID,
         "header offset {}: the program needs logical cores of {} physical cores, and {} has "
-        "logical cores of one physical core only; build it for 1",
+        "logical cores of one physical core only: it is a program of a later chip; build it for "
+        "this device",
         NEFF_OFF_LNC_SIZE, header.effective_lnc(), generation_words(target.generation));
   }
   if (target.lnc != 0 && header.effective_lnc() != target.lnc) {

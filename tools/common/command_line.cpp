@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <sstream>
 #include <utility>
 #include <vector>
 
+#include "driver/base/format.h"
 #include "driver/base/nearest_name.h"
 #include "tools/common/option_table.h"
 #include "tools/common/output.h"
@@ -142,13 +144,19 @@ std::string unexpected(const CLI::App& app) {
   return words;
 }
 
-// "neuron-ls: The following argument was not expected: --jsn; did you mean --json-output? ..."
 // The file that the option of options_file() was given; empty: none.
 std::string options_file_of(const CLI::App& app) {
   const CLI::Option* option = const_cast<CLI::App&>(app).get_config_ptr();
   return option != nullptr && option->count() > 0 ? option->results().back() : "";
 }
 
+bool is_number(const std::string& text) {
+  char* end = nullptr;
+  (void)std::strtod(text.c_str(), &end);
+  return !text.empty() && *end == '\0';
+}
+
+// "neuron-ls: The following argument was not expected: --jsn; did you mean --json-output? ..."
 std::string complaint(const CLI::App* app, const CLI::Error& error) {
   std::string what = error.what();
   if (what == "A subcommand is required") what = about_commands(*app);
@@ -174,6 +182,15 @@ std::string complaint(const CLI::App* app, const CLI::Error& error) {
     } else if (!other.empty()) {
       what += "; did you mean " + other + "?";
     }
+  }
+  // "Could not convert: --nworkers = x": only numbers can be mistaken so.
+  if (constexpr std::string_view kBegin = "Could not convert: ";
+      dynamic_cast<const CLI::ConversionError*>(&error) != nullptr && what.starts_with(kBegin)) {
+    const size_t sign = what.find(" = ");
+    const std::string value = what.substr(std::min(what.size(), sign + 3));
+    what = what.substr(kBegin.size(), sign - kBegin.size()) + ": " +
+           (is_number(value) ? value + " is no whole number, or too large or small"
+                             : '"' + value + "\" is no number");
   }
   // The library names neither the file nor what it expects in it.
   if (const std::string file = options_file_of(*app); !file.empty()) {
@@ -209,6 +226,20 @@ bool names_a_path(const std::string& name) {
     if (name.find(word) != std::string::npos) return true;
   }
   return false;
+}
+
+// What the library says in help and manuals of such a value, with sentences of our own.
+template <class Number>
+CLI::Validator within(Number least, Number most) {
+  const CLI::Range range(least, most);
+  return CLI::Validator(
+      [range, least, most](std::string& text) {
+        if (range(text).empty()) return std::string();
+        return is_number(text)
+                   ? base::format("{} is not in the range from {} to {}", text, least, most)
+                   : base::format("\"{}\" is no number; give one from {} to {}", text, least, most);
+      },
+      range.get_description());
 }
 
 OptionEntry entry_of(const CLI::Option& option) {
@@ -248,19 +279,19 @@ CommandEntry table_of(const CLI::App& app) {
 }  // namespace
 
 Option& Option::between(int least, int most) {
-  option_->check(CLI::Range(least, most));
+  option_->check(within(least, most));
   return *this;
 }
 Option& Option::between(uint32_t least, uint32_t most) {
-  option_->check(CLI::Range(least, most));
+  option_->check(within(least, most));
   return *this;
 }
 Option& Option::between(size_t least, size_t most) {
-  option_->check(CLI::Range(least, most));
+  option_->check(within(least, most));
   return *this;
 }
 Option& Option::between(double least, double most) {
-  option_->check(CLI::Range(least, most));
+  option_->check(within(least, most));
   return *this;
 }
 Option& Option::one_of(const std::vector<std::string>& words) {
@@ -272,7 +303,18 @@ Option& Option::judged_by(Judge judge) {
   return *this;
 }
 Option& Option::bytes_with_unit() {
-  option_->transform(CLI::AsSizeValue(false));
+  const CLI::AsSizeValue read(false);
+  CLI::Validator size = read;
+  size.operation([read](std::string& text) {
+    const std::string given = text;
+    try {
+      if (read(text).empty()) return std::string();
+    } catch (const CLI::ValidationError&) {  // an unknown unit, too
+    }
+    return base::format("\"{}\" is no size; give a number with an optional unit, such as KB or MB",
+                        given);
+  });
+  option_->transform(size);
   return *this;
 }
 Option& Option::required() {

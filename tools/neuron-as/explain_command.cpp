@@ -66,9 +66,9 @@ std::string names_of_peer(const neff::Model& model, size_t number, unsigned engi
 }
 
 // As generation 2 has it; it has no 64-bit integers.
-std::string explained(const isa::Instruction& instruction, unsigned engine) {
+isa::Explanation explanation_of(const isa::Instruction& instruction, unsigned engine) {
   const unsigned generation = isa::has_int64(instruction) ? 3 : 2;
-  return isa::to_text(isa::explain(instruction, engine, isa::limits_of(generation)));
+  return isa::explain(instruction, engine, isa::limits_of(generation));
 }
 
 Result<std::string> explain_address(const Address& address, const std::string& input) {
@@ -97,7 +97,8 @@ Result<std::string> explain_address(const Address& address, const std::string& i
   const isa::Instruction instruction = isa::decode(printer.bytes(address.pc));
   return format("in the file:  {}\n", printer.print(address.pc, {}, false)) +
          names_of_peer(*model, number, address.engine, address.pc) +
-         where_from(program, instruction.debug) + explained(instruction, address.engine);
+         where_from(program, instruction.debug) +
+         isa::to_text(explanation_of(instruction, address.engine));
 }
 
 // The engine of an instruction that does not say which.
@@ -160,8 +161,9 @@ int explain_command(const std::string& what, const std::string& engine, const st
     std::fputs(assembler::render(error, "--explain", what).c_str(), stderr);
     return kFailed;
   }
-  const std::string text = explained(*instruction, executing);
-  return print_output("neuron-as", text) ? 0 : kFailed;
+  const isa::Explanation explanation = explanation_of(*instruction, executing);
+  const bool printed = print_output("neuron-as", isa::to_text(explanation));
+  return printed && explanation.problem.empty() ? 0 : kFailed;
 }
 
 }  // namespace neuron::tools

@@ -115,8 +115,10 @@ void add_commands(neuron::tools::Command& line, Options& options, control::Reque
 
   neuron::tools::Command inject = line.command("inject", "arm faults");
   inject
-      .option("SPEC", options.plan,
-              "a line of a fault plan, a file with one, or - for standard input")
+      .option(
+          "SPEC", options.plan,
+          "a line of a fault plan, such as '{\"at\":\"hbm\",\"kind\":\"uncorrectable\"}', a file "
+          "with one, or - for standard input")
       .required();
   inject.on_use([&] { request.mutable_inject(); });
 

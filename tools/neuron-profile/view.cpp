@@ -43,7 +43,7 @@ Result<Target> target_of(const Profile& profile, const ViewWishes& wishes) {
     return fail(
         NRT_INVALID,
         "the profile '{}' has no execution: the model was not executed while it was profiled, "
-        "or the process died in its first execution",
+        "or the process died in its first execution, or the file is cut off",
         profile.path());
   }
   if (wishes.execution == 0) return Target{wishes.part, *usual};

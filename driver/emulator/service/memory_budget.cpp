@@ -101,7 +101,8 @@ int MemoryBudget::reserve(uint64_t bytes, const Client& client, const char* what
   if (exceeds(bytes, reserved_, limits_.all)) {
     return fail(-ENOMEM,
                 "device %u: %" PRIu64 " bytes of %s exceed NEURON_EMULATOR_MEMORY_LIMIT=%" PRIu64
-                ", of which %" PRIu64 " are in use; free memory or raise the limit",
+                " (--memory-limit of neuron-emulatord), of which %" PRIu64
+                " are in use; free memory or raise the limit",
                 device, bytes, what, limits_.all, reserved_);
   }
   const auto user = users_.find(client.user);

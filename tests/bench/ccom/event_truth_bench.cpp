@@ -8,7 +8,8 @@
 // offered first, and copied out piece by piece. Sizes of offers and pieces are the provider's own,
 // all prices are FITTED at once to the points of some sizes and numbers of ranks (calibrated). The
 // errors are those of the other points: sizes that were left out, and numbers of ranks that were
-// left out, for all sizes.
+// left out, for all sizes. Everything is measured twice, one pass behind the other: how far the
+// passes are apart bounds what any model can show on this host.
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,7 +38,8 @@ namespace {
 
 using namespace neuron::ccom;
 
-constexpr int kRounds = 5;
+constexpr int kPasses = 2;
+constexpr int kRounds = 3;
 constexpr int kStarts = 4;
 constexpr int kAttempts = 1500;
 constexpr uint32_t kTimes = 4;
@@ -71,7 +73,8 @@ struct Point {
   const Kind* kind;
   uint32_t ranks;
   uint64_t bytes;
-  double seconds;                           // the least of the rounds' means
+  double seconds;                           // the least of all rounds' means
+  double apart;                             // the passes, each with the least of its rounds
   std::optional<Plan> plan = std::nullopt;  // as soon as it was simulated
   uint64_t longest = 1;                     // message of rank 0
 };
@@ -155,9 +158,11 @@ class Repeated final : public Schedule {
 class Truth {
  public:
   bool run() {
-    for (const Kind& kind : kKinds) {
-      for (const uint32_t ranks : kRanks) {
-        if (!measure(kind, ranks)) return false;
+    for (int pass = 0; pass < kPasses; ++pass) {
+      for (const Kind& kind : kKinds) {
+        for (const uint32_t ranks : kRanks) {
+          if (!measure(kind, ranks)) return false;
+        }
       }
     }
     fit();
@@ -187,7 +192,17 @@ class Truth {
         if (!fresh) at->second = std::min(at->second, seconds);
       }
     }
-    for (const auto& [bytes, seconds] : least) points_.push_back({&kind, ranks, bytes, seconds});
+    for (const auto& [bytes, seconds] : least) {
+      const auto known = std::find_if(points_.begin(), points_.end(), [&](const Point& point) {
+        return point.kind == &kind && point.ranks == ranks && point.bytes == bytes;
+      });
+      if (known == points_.end()) {
+        points_.push_back({&kind, ranks, bytes, seconds, 0});
+      } else {
+        known->apart = std::abs(known->seconds / seconds - 1);
+        known->seconds = std::min(known->seconds, seconds);
+      }
+    }
     return true;
   }
 
@@ -334,29 +349,32 @@ class Truth {
   }
 
   bool compare() {
-    std::vector<double> fitted, others;
+    std::vector<double> fitted, others, apart;
     for (Point& point : points_) {
       const double model = simulated(point, prices_);
       const bool calibrated = calibrates(point.ranks, nominal(point.bytes));
       (calibrated ? fitted : others).push_back(std::abs(model / point.seconds - 1));
+      if (!calibrated) apart.push_back(point.apart);
       std::printf(
           "{\"name\":\"simulator-truth-between-hosts\", \"operation\":\"%s\", "
           "\"algorithm\":\"%s\", "
           "\"ranks\":%u, \"bytes\":%llu, \"real_us\":%.1f, \"simulated_us\":%.1f, "
-          "\"error_percent\":%.1f, \"point\":\"%s\"}\n",
+          "\"error_percent\":%.1f, \"passes_apart_percent\":%.1f, \"point\":\"%s\"}\n",
           point.kind->name, point.kind->algorithm_name, point.ranks,
           static_cast<unsigned long long>(point.bytes), point.seconds * 1e6, model * 1e6,
-          (model / point.seconds - 1) * 100, calibrated ? "FITTED" : "left out");
+          (model / point.seconds - 1) * 100, point.apart * 100, calibrated ? "FITTED" : "left out");
     }
     std::sort(fitted.begin(), fitted.end());
     std::sort(others.begin(), others.end());
+    std::sort(apart.begin(), apart.end());
     const double median = others[others.size() / 2], worst = others.back();
     std::printf(
         "{\"name\":\"simulator-truth-between-hosts, points left out\", \"processor\":\"%s\", "
         "\"points\":%zu, \"median\":%.3f, \"worst\":%.3f, \"FITTED_median\":%.3f, "
+        "\"passes_apart_median\":%.3f, \"passes_apart_worst\":%.3f, "
         "\"bound\":\"at most\", \"goal_median\":0.10, \"goal_worst\":0.30, \"met\":%s}\n",
         processor().c_str(), others.size(), median, worst, fitted[fitted.size() / 2],
-        judged(median <= 0.10 && worst <= 0.30));
+        apart[apart.size() / 2], apart.back(), judged(median <= 0.10 && worst <= 0.30));
     std::fflush(stdout);
     return true;
   }

@@ -3,7 +3,9 @@
 // network namespaces that a bridge joins, against Open MPI over tcp between the same namespaces.
 // hosts-device-allreduce: device buffers of two instances, each behind a daemon in its namespace,
 // against libccom on host buffers there. Both sides take turns; a cell is the median over rounds of
-// the ratio of the slowest ranks' times.
+// the ratio of the slowest ranks' times. Behind a cell stands how fast both sides are in terms of
+// plain sockets that only move bytes between the hosts (socket_worker.h), which take turns with
+// them.
 #include <sys/stat.h>
 
 #include <cstdio>
@@ -17,13 +19,14 @@
 #include "tests/bench/ccom/collective_team.h"
 #include "tests/bench/ccom/collective_worker.h"
 #include "tests/bench/ccom/device_worker.h"
+#include "tests/bench/ccom/socket_worker.h"
 #include "tests/support/daemon.h"
 
 namespace neuron::bench {
 namespace {
 
 constexpr uint64_t kKi = 1024, kMi = 1024 * 1024;
-constexpr uint16_t kPort = 45321, kDevicePort = 45421;
+constexpr uint16_t kPort = 45321, kDevicePort = 45421, kSocketPort = 45521;
 constexpr int kShortRounds = 21, kLongRounds = 7;
 
 // Ranks of a host follow each other.
@@ -91,23 +94,36 @@ std::vector<std::string> open_mpi(const BridgedHosts& hosts, uint32_t count, uin
           std::string(NEURON_BUILD_DIR) + "/bench/collective-openmpi"};
 }
 
-// Ours in terms of the peer, as operations a second.
-bool run_cell(Team& ours, Team& peer, const std::string& name, board_operation operation,
-              uint64_t bytes, double goal) {
-  Team* both[] = {&ours, &peer};
-  uint32_t inner[2];
-  for (int i = 0; i < 2; ++i) {
-    inner[i] = repetitions(*both[i], operation, bytes, false);
-    if (inner[i] == 0) return false;
+Team::Work socket_work(const BridgedHosts& hosts, uint32_t count, uint32_t each) {
+  SocketWork work{.addresses = {}, .port = kSocketPort, .each = each, .rank = 0};
+  for (uint32_t host = 0; host < count; ++host) work.addresses.push_back(hosts.address(host));
+  return [&hosts, work](board& orders, uint32_t rank) mutable {
+    work.rank = rank;
+    if (hosts.enter(rank / work.each)) run_socket_worker(orders, work);
+  };
+}
+
+// Ours in terms of the peer, as operations a second; `sockets`, if given, are shown beside both.
+bool run_cell(Team& ours, Team& peer, Team* sockets, const std::string& name,
+              board_operation operation, uint64_t bytes, double goal) {
+  std::vector<Team*> teams = {&ours, &peer};
+  if (sockets != nullptr) teams.push_back(sockets);
+  std::vector<uint32_t> inner;
+  for (Team* team : teams) {
+    inner.push_back(repetitions(*team, operation, bytes, false));
+    if (inner.back() == 0) return false;
   }
   const int rounds = bytes > kMi ? kLongRounds : kShortRounds;
-  std::vector<double> times, ratios;
+  std::vector<double> times, ratios, of_sockets[2];
   for (int round = 0; round < rounds; ++round) {
-    const double mine = ours.measure(operation, bytes, false, inner[0]);
-    const double theirs = peer.measure(operation, bytes, false, inner[1]);
-    if (mine < 0 || theirs < 0) return false;
-    times.push_back(mine);
-    ratios.push_back(theirs / mine);
+    double seconds[3] = {};
+    for (size_t i = 0; i < teams.size(); ++i) {
+      seconds[i] = teams[i]->measure(operation, bytes, false, inner[i]);
+      if (seconds[i] < 0) return false;
+    }
+    times.push_back(seconds[0]);
+    ratios.push_back(seconds[1] / seconds[0]);
+    for (int side = 0; side < 2; ++side) of_sockets[side].push_back(seconds[2] / seconds[side]);
   }
   Row row;
   row.name = name;
@@ -117,6 +133,10 @@ bool run_cell(Team& ours, Team& peer, const std::string& name, board_operation o
   row.unit = "operations/s";
   row.goal = goal;
   report(row);
+  if (sockets == nullptr) return true;
+  std::printf("{\"name\":\"%s-sockets\", \"ours_of_sockets\":%.3f, \"peer_of_sockets\":%.3f}\n",
+              name.c_str(), median(of_sockets[0]), median(of_sockets[1]));
+  std::fflush(stdout);
   return true;
 }
 
@@ -131,8 +151,10 @@ bool between_hosts(const std::string& name, board_operation operation,
     const BridgedHosts hosts(count);
     const std::string agent = folder.path("agent");
     if (!hosts.ready() || !write_agent(agent, hosts, count)) return false;
-    Team ours("ours", ranks, sizes.back()), peer("Open MPI over tcp", ranks, sizes.back());
+    Team ours("ours", ranks, sizes.back()), peer("Open MPI over tcp", ranks, sizes.back()),
+        sockets("plain sockets", ranks, sizes.back());
     if (!ours.start(host_work(hosts, kEach, ranks)) ||
+        !sockets.start(socket_work(hosts, count, kEach)) ||
         !peer.start_peer(open_mpi(hosts, count, kEach, agent))) {
       std::fprintf(stderr, "%s: %u ranks of %u hosts did not come together\n", name.c_str(), ranks,
                    count);
@@ -141,7 +163,7 @@ bool between_hosts(const std::string& name, board_operation operation,
     for (const uint64_t bytes : sizes) {
       const std::string cell = name + "-" + std::to_string(count) + "x" + std::to_string(kEach) +
                                "-" + std::to_string(bytes);
-      if (!run_cell(ours, peer, cell, operation, bytes, goal)) return false;
+      if (!run_cell(ours, peer, &sockets, cell, operation, bytes, goal)) return false;
     }
   }
   return true;
@@ -191,8 +213,9 @@ bool hosts_device_all_reduce() {
   }
   bool good = true;
   for (const uint64_t bytes : {64 * kKi, kMi, kMost}) {
-    good = good && run_cell(devices, buffers, "hosts-device-allreduce-" + std::to_string(bytes),
-                            BOARD_ALL_REDUCE, bytes, 0.8);
+    good = good &&
+           run_cell(devices, buffers, nullptr, "hosts-device-allreduce-" + std::to_string(bytes),
+                    BOARD_ALL_REDUCE, bytes, 0.8);
   }
   return good;
 }

@@ -67,7 +67,9 @@ static void *read_file(const char *path, size_t *size) {
   void *bytes;
   long length;
 
-  if (!file || fseek(file, 0, SEEK_END) || (length = ftell(file)) < 0) {
+  /* A folder can be opened, but not read. */
+  if (!file || (fgetc(file) == EOF && ferror(file)) || fseek(file, 0, SEEK_END) ||
+      (length = ftell(file)) < 0) {
     perror(path);
     exit(1);
   }
@@ -153,6 +155,10 @@ int main(int argc, char **argv) {
   const char *path = "libnrt.so.1";
   int i;
 
+  if (argc < 2) {
+    fprintf(stderr, "usage: %s MODEL.neff...\n", argv[0]);
+    return 2;
+  }
 #ifdef RUN_NEFF_DLOPEN
   library = dlopen("libnrt.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) {

@@ -141,7 +141,8 @@ bool ValueBuilder::allowed(const Shape& shape) {
     // A dimension of 0 does not make the others harmless.
     const int64_t factor = std::max<int64_t>(1, size);
     if (size < 0 || count > limits_.elements / factor) {
-      fail("an array of {} is not possible", shape_text(shape));
+      fail("an array of {} is not possible: at most {} elements are", shape_text(shape),
+           limits_.elements);
       return false;
     }
     count *= factor;

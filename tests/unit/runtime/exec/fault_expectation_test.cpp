@@ -117,7 +117,7 @@ TEST_F(Expectation, OfALinkNamesTheDevicesAtBothEnds) {
                                         static_cast<uint32_t>(address >> 32), 5};
   const std::string words =
       "found no way over links that work from device 0 to device 2 (routing id 5), device address "
-      "0x1500000000040";
+      "0x1500000000040; ways between chips are fixed, so none leads around a link that is down";
   EXPECT_EQ(of(NEURON_FAULT_LINK, info, 0, NEURON_ENGINE_CC), words);
   EXPECT_EQ(without_entry(NEURON_FAULT_LINK, address), words);
   EXPECT_THAT(of(NEURON_FAULT_LINK, {0, 0, 9}), HasSubstr("to the chip with routing id 9,"));

@@ -277,6 +277,7 @@ TEST(CommandLine, ComplainsAsBefore) {
                                              {"--small", "0"},
                                              {"--real", "1.5"},
                                              {"--bytes", "4 apples"},
+                                             {"--large", "x"},
                                              {"--mode", "sloe"},
                                              {"--flag", "--output", "x"},
                                              {"--cores", "1"},
