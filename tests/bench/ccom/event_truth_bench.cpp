@@ -193,8 +193,10 @@ class Truth {
       }
     }
     for (const auto& [bytes, seconds] : least) {
+      // A name of its own: clang 14 captures no part of a structured binding.
+      const uint64_t size = bytes;
       const auto known = std::find_if(points_.begin(), points_.end(), [&](const Point& point) {
-        return point.kind == &kind && point.ranks == ranks && point.bytes == bytes;
+        return point.kind == &kind && point.ranks == ranks && point.bytes == size;
       });
       if (known == points_.end()) {
         points_.push_back({&kind, ranks, bytes, seconds, 0});
