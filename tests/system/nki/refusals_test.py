@@ -55,8 +55,26 @@ class Refusals(DeviceTest):
                 nl.store(y, tile)
             return y
 
-        self.refused_at(kernel, (normal(128, 8),), "if tile", "is not known while the kernel is traced",
-                        "nl.greater makes a tile", "nl.where")
+        self.refused_at(kernel, (normal(128, 8),), "if tile", "the result of comparing <tile: float32[1, 1] in sbuf> is not "
+                        "known before the kernel runs; nl.greater makes a tile of ones and zeros, for nl.where")
+
+    def test_a_returned_view_that_the_caller_cannot_have_is_refused(self):
+        def kernel(view):
+            @nki.jit
+            def kernel(x, index):
+                y = nl.ndarray((64, 16), nl.float32, buffer=nl.shared_hbm)
+                nl.store(y, nl.load(x))
+                return view(y, nl.load(index))
+            return kernel
+
+        numbers = np.arange(64, dtype=np.int32).reshape(64, 1)
+        for view, wrong in ((lambda y, rows: y.ap([[16, 65], [1, 16]]), "float32 from its start; it has 1024 of them, 0 to"),
+                            (lambda y, rows: y.ap([[32, 64], [1, 8]], dtype=nl.bfloat16, offset=40),
+                             "whose elements are numbers 40 to 2063 of bfloat16 from its start"),
+                            (lambda y, rows: y.ap([[-1, 8]], offset=3), "whose elements are numbers -4 to 3"),
+                            (lambda y, rows: y.vector_select(0, rows), "at an index that only the device computes")):
+            with self.subTest(wrong):
+                self.refused(kernel(view), (normal(64, 16), numbers), "refusals_test.py:", "returns a view of \"y\" ", wrong)
 
     def test_numpy_does_not_take_a_tensor_of_a_kernel(self):
         @nki.jit
@@ -65,7 +83,7 @@ class Refusals(DeviceTest):
             nl.store(y, np.exp(nl.load(x)))
             return y
 
-        self.refused_at(kernel, (normal(128, 8),), "np.exp", "NumPy's exp cannot take it", "nl.exp")
+        self.refused_at(kernel, (normal(128, 8),), "np.exp", "before the kernel runs, so NumPy's exp cannot take it", "nl.exp")
 
     def test_a_slice_says_what_is_wrong_with_it(self):
         for bounds, wrong in ((slice(10, 200), "slice 10:200 leaves dimension 1, which has 8 elements"),
@@ -348,7 +366,8 @@ class Refusals(DeviceTest):
             if tile[0:1, 0:1]:
                 nisa.memset(tile, 0)
 
-        self.refused_at(kernel, (normal(128, 8),), "if tile", "not known while")
+        self.refused_at(kernel, (normal(128, 8),), "if tile", "the value of <tile: float32[1, 1] in sbuf> is not known "
+                        "before the kernel runs, so Python cannot decide by it; use nl.where")
 
     def test_a_result_that_nothing_wrote(self):
         @nki.jit

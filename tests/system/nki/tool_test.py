@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 from common import BUILD
@@ -212,8 +213,60 @@ class Tool(unittest.TestCase):
         said = self.nki("corpus", ".")
         self.assertFalse(mark.exists())
         self.assertIn("as its test", next(line for line in said.splitlines() if "::double" in line))
-        self.assertIn("tests and scripts passed over, because they import neither nki nor neuronxcc nor a file of the "
-                      "folder that does: 2 (server.py, test_other.py)", said)
+        self.assertIn("tests and scripts passed over, because they neither import nki or neuronxcc, nor have a function under "
+                      "@nki.jit, nor import a file of the folder that does: 2 (server.py, test_other.py)", said)
+
+    def corpus_of(self, **texts):
+        """What corpus says of a folder with these files alone; __ in a name is a folder's end."""
+        folder = self.folder / "corpus"
+        shutil.rmtree(folder, ignore_errors=True)
+        for name, text in texts.items():
+            path = folder / (name.replace("__", "/") + ".py")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return self.nki("corpus", "corpus")
+
+    def test_corpus_has_a_row_for_kernels_whose_nki_comes_from_another_package(self):
+        kernel = "@nki.jit\ndef {}(x): return x\n"
+        said = self.corpus_of(softmax="from ..shim import nki\n" + kernel.format("softmax"),
+                              norm="from ourlib import nki_shim\n" + kernel.format("norm").replace("nki.", "nki_shim.nki."))
+        for name in ("softmax", "norm"):
+            self.assertRegex(said, rf"corpus/{name}.py::{name} +not run +no test or script")
+        self.assertNotIn("note", said)
+
+    def test_corpus_names_every_file_with_functions_under_jit_that_it_passes_over(self):
+        texts = {f"file{number}": f"from ourlib import jit\n@jit\ndef kernel{number}(x): return x\n" for number in range(5)}
+        said = self.corpus_of(other="import numba\n@numba.jit\ndef fast(x): return x\n", **texts)
+        names = ", ".join(f"corpus/file{number}.py" for number in range(5))
+        self.assertRegex(said, rf"note: files with functions under @jit passed over, because .*: 6 \({names}, corpus/other.py\)")
+        self.assertIn("0 kernels", said)
+
+    def test_corpus_takes_no_installed_module_for_a_file_of_its_name_elsewhere_in_the_folder(self):
+        mark = self.folder / "started"
+        start = f"\nif __name__ == '__main__': open({str(mark)!r}, 'a').write(__file__)\n"
+        kernels = {"kernels__site_package": "import nki\n", "kernels__utils": "import nki\n"}
+        site = self.folder / "site"
+        site.mkdir()
+        (site / "site_package.py").write_text("parse = 1\n")
+        inherited = os.environ.get("PYTHONPATH", "")
+        with unittest.mock.patch.dict(os.environ, PYTHONPATH=f"{site}:{inherited}"):
+            said = self.corpus_of(app__server="from site_package import parse" + start, **kernels)
+        self.assertFalse(mark.exists())
+        self.assertIn("1 (corpus/app/server.py)", said)
+        # Nor one that no Python finds: such a script cannot be run, or its packages are those of another Python.
+        said = self.corpus_of(app__server="try: from utils import parse\nexcept ImportError: pass" + start, **kernels)
+        self.assertFalse(mark.exists())
+        self.assertIn("1 (corpus/app/server.py)", said)
+
+    def test_corpus_follows_imports_from_folders_that_a_script_puts_on_its_path(self):
+        mark = self.folder / "started"
+        start = f"\nif __name__ == '__main__': open({str(mark)!r}, 'a').write('x')\n"
+        self.corpus_of(kernels__first="import nki\n", tools__parts__second="import nki\n",
+                       app__one="import os, sys\nsys.path.append(os.path.dirname(os.path.abspath(__file__)) + '/../kernels')\n"
+                                "import first" + start,
+                       tools__sub__two="import pathlib, sys\nsys.path.insert(0, str(pathlib.Path(__file__).parent.parent))\n"
+                                       "from parts import second" + start)
+        self.assertEqual(mark.read_text(), "xx")
 
     def test_run_says_how_many_elements_nothing_wrote(self):
         (self.folder / "part.py").write_text(
@@ -234,6 +287,29 @@ class Tool(unittest.TestCase):
         self.assertIn("neuron-nki: one: 3584 of 4096 elements of the result were never written; they are shown as NaN",
                       self.nki("run", "one.py", "--shapes", "128x32", status=1))
         self.assertNotIn("never", self.nki("run", "kernels.py::double", "--shapes", "64x32", "VALUE=nan"))
+
+    def test_run_counts_what_nothing_wrote_in_views_of_another_width(self):
+        start = ("import nki, nki.language as nl\n@nki.jit\ndef part(x):\n"
+                 "    y = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)\n")
+        columns = "    nl.store(y[:, 0:24], nl.load(x[:, 0:24]))\n"
+        halves = "    nl.store(y.view(nl.bfloat16)[:, {0}], nl.load(x.view(nl.bfloat16)[:, {0}]))\n"
+        for kind, other, body, wanted in (
+                ("float32", "bfloat16", columns, "1024 of 4096"), ("bfloat16", "float32", columns, "256 of 1024"),
+                # Half of the bytes of one element of each row.
+                ("bfloat16", "float32", "    nl.store(y[:, 0:31], nl.load(x[:, 0:31]))\n", "64 of 1024"),
+                ("float32", "float32", halves.format("0:64"), ""), ("float32", "float32", halves.format("0:63"), "64 of 2048"),
+                ("float32", "bfloat16", "    nl.store(y, nl.load(x))\n", "")):
+            with self.subTest(kind=kind, other=other, body=body):
+                (self.folder / "part.py").write_text(f"{start}{body}    return y.view(nl.{other})\n")
+                said = self.nki("run", "part.py", "--shapes", f"64x32:{kind}", status=1 if wanted else 0)
+                self.assertEqual(re.findall(r"(\d+ of \d+) elements of the result were never", said), [wanted] if wanted else [])
+
+    def test_an_argument_that_has_only_a_name_is_told_apart_from_wrong_numbers_of_shapes(self):
+        (self.folder / "named.py").write_text("import nki\n@nki.jit\ndef k(x, *, eps, scale, start=0): return x\n")
+        for shapes in ((), ("128x8",), ("128x8", "VALUE=1"), ("128x8", "VALUE=1", "VALUE=1")):
+            said = self.nki("run", "named.py::k", *(("--shapes", *shapes) if shapes else ()), status=1)
+            self.assertEqual(said, "neuron-nki: k takes eps and scale by name only, and --shapes gives arguments by their place; "
+                             "give each a default in the kernel's file\n")
 
     def test_more_shapes_than_arguments_are_refused(self):
         words = ("--shapes", "128x64", "VALUE=2.0", "128x64")

@@ -168,6 +168,39 @@ class IndicesOfTheDevice(DeviceTest):
         np.testing.assert_array_equal(kernel(counts), np.uint32(1) << counts)
 
 
+class ReturnedViews(DeviceTest):
+    def returned(self, x, view):
+        @nki.jit
+        def kernel(x):
+            y = output(x.shape, nki.kernel.dtypes.array_dtype(x))
+            nl.store(y, nl.load(x))
+            return view(y)
+
+        return kernel(x)
+
+    def test_another_width_is_numpys_view_of_the_bytes(self):
+        wide = normal(128, 64)
+        for view, like in ((lambda y: y.view(nl.bfloat16), lambda a: a), (lambda y: y[8:16].view(nl.bfloat16), lambda a: a[8:16]),
+                           (lambda y: y.view(nl.bfloat16)[::2, 3:20], lambda a: a[::2, 3:20]),
+                           (lambda y: y.view(nl.bfloat16).permute((1, 0)), lambda a: a.T)):
+            got = self.returned(wide, view)
+            self.assertEqual(str(nki.kernel.dtypes.array_dtype(got)), "bfloat16")
+            np.testing.assert_array_equal(np.asarray(got).view(np.uint16), like(wide.view(np.uint16)))
+        narrow = nki.encode(wide, "bfloat16")
+        for view, like in ((lambda y: y.view(nl.float32), lambda a: a), (lambda y: y[8:16, 2:10].view(nl.float32),
+                                                                         lambda a: a[8:16, 1:5])):
+            got = self.returned(narrow, view)
+            self.assertEqual(got.dtype, np.float32)
+            # As numbers of bits: that of a NaN differs from itself.
+            np.testing.assert_array_equal(got.view(np.uint32), like(np.asarray(narrow).view(np.uint32)))
+
+    def test_another_type_of_the_same_width_is_the_views_type(self):
+        x = normal(16, 8)
+        got = self.returned(x, lambda y: y.view(nl.int32))
+        self.assertEqual(got.dtype, np.int32)
+        np.testing.assert_array_equal(got, x.view(np.int32))
+
+
 class ResultsThatMove(DeviceTest):
     def test_a_product_that_was_added_can_be_read_afterwards(self):
         @nki.jit

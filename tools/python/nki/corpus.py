@@ -4,7 +4,8 @@
 A file's functions test_* are called, with the values of pytest.mark.parametrize where they have any;
 a file without tests that has `if __name__ == "__main__"` is run as a script. Whatever kernel they
 call is one row of the table: what became of it, its modelled time, and the reason if it failed.
-Only files that import an nki package are run, themselves or through other files of the folder.
+Only files that have to do with kernels are run (kernel_files.py says which); of the others, notes name the tests,
+the scripts and what has functions under @jit.
 """
 import ast
 import contextlib
@@ -23,11 +24,11 @@ import numpy as np
 
 from . import kernel as kernels
 from .errors import shown
+from .kernel_files import of_kernels
 from .lint import is_kernel
 from .tool import load_module
 
 _MOST_CASES = 8  # Of one test's parameters
-_PACKAGES = {"nki", "neuronxcc"}
 
 
 class Row:
@@ -169,62 +170,6 @@ def _kernels_in(tree):
     return [n.name for n in tree.body if isinstance(n, ast.FunctionDef) and is_kernel(n)]
 
 
-def _imports(path, tree):
-    """What a file imports: (folder that a relative import starts from, or None; the parts of the module's name)."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield None, alias.name.split(".")
-        elif isinstance(node, ast.ImportFrom):
-            base = os.path.abspath(path) if node.level else None
-            for _ in range(node.level):
-                base = os.path.dirname(base)
-            module = node.module.split(".") if node.module else []
-            for alias in node.names:  # Which may be a module or a name in one
-                yield base, module + [alias.name]
-
-
-def _files_of(base, parts, beside, known, ending):
-    """The files that an import of these parts may read, of those that are known; `ending` has them by each end
-    of their paths."""
-    ends = ["/".join(parts[:n]) + last for n in range(len(parts), 0, -1) for last in (".py", "/__init__.py")]
-    ends += ["__init__.py"] if base is not None else []
-    for place in [base] if base is not None else beside:
-        found = [path for path in (os.path.join(place, end) for end in ends) if path in known]
-        if found:
-            return found
-    if base is not None or parts[0] in sys.stdlib_module_names:
-        return []
-    # A script may put any folder in front of its path.
-    return [path for end in ends for path in ending.get(end, [])]
-
-
-def _of_kernels(trees, folder):
-    """The files, by absolute path, that import an nki package or a file of the folder that does."""
-    known = {os.path.abspath(path): tree for path, tree in trees.items()}
-    ending = {}
-    for path in known:
-        steps = path.split("/")
-        for first in range(1, len(steps)):
-            ending.setdefault("/".join(steps[first:]), []).append(path)
-    importers, found = {}, []
-    for path, tree in known.items():
-        beside = [os.path.dirname(path), os.path.abspath(folder), os.path.abspath(os.path.join(folder, "src"))]
-        for base, parts in _imports(path, tree):
-            if base is None and parts[0] in _PACKAGES:
-                found.append(path)
-            else:
-                for other in _files_of(base, parts, beside, known, ending):
-                    importers.setdefault(other, []).append(path)
-    reached = set()
-    while found:
-        path = found.pop()
-        if path not in reached:
-            reached.add(path)
-            found += importers.get(path, [])
-    return reached
-
-
 def _run(action, rows, label):
     """One test or script; what it says goes to the kernels that it called."""
     error = None
@@ -258,13 +203,27 @@ def _run(action, rows, label):
     return error if not watch.calls else None
 
 
+def _passed_over(trees, texts):
+    """Notes on the files that are not run: all that may have kernels, and of the rest some that would have been run."""
+    why = ("because they neither import nki or neuronxcc, nor have a function under @nki.jit, nor import a file of the "
+           "folder that does")
+    jitted = [shown(path) for path, tree in trees.items() if _kernels_in(tree)]
+    if jitted:
+        yield f"files with functions under @jit passed over, {why}: {len(jitted)} ({', '.join(jitted)})"
+    others = [shown(path) for path, tree in trees.items()
+              if not _kernels_in(tree) and ("def test_" in texts[path] or "__main__" in texts[path])]
+    if others:
+        names = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
+        yield f"tests and scripts passed over, {why}: {len(others)} ({names})"
+
+
 def table(folder, seed, deadline):
     """Runs and prints; 1 if a kernel failed."""
     rows, files, notes = {}, [], []
     for base, folders, names in os.walk(folder):
         folders[:] = sorted(f for f in folders if not f.startswith((".", "__")))
         files += [os.path.join(base, n) for n in sorted(names) if n.endswith(".py")]
-    texts, trees, passed_over = {}, {}, []
+    texts, trees = {}, {}
     for path in files:
         with open(path, encoding="utf-8", errors="replace") as source:
             texts[path] = source.read()
@@ -272,18 +231,12 @@ def table(folder, seed, deadline):
             trees[path] = ast.parse(texts[path], path)
         except SyntaxError as error:
             notes.append(f"{shown(path)} cannot be read: line {error.lineno}: {error.msg}")
-    of_kernels = _of_kernels(trees, folder)
+    chosen = of_kernels(trees, folder)
     for path, tree in trees.items():
-        if os.path.abspath(path) not in of_kernels:
-            if "def test_" in texts[path] or "__main__" in texts[path]:
-                passed_over.append(path)
-            continue
-        for name in _kernels_in(tree):
-            rows[os.path.abspath(path), name] = Row(path, name)
-    if passed_over:
-        names = ", ".join(shown(path) for path in passed_over[:3]) + (", ..." if len(passed_over) > 3 else "")
-        notes.append(f"tests and scripts passed over, because they import neither nki nor neuronxcc nor a file of the "
-                     f"folder that does: {len(passed_over)} ({names})")
+        if os.path.abspath(path) in chosen:
+            for name in _kernels_in(tree):
+                rows[os.path.abspath(path), name] = Row(path, name)
+    notes += _passed_over({path: tree for path, tree in trees.items() if os.path.abspath(path) not in chosen}, texts)
     try:
         importlib.import_module("pytest")
     except ImportError:
@@ -291,7 +244,7 @@ def table(folder, seed, deadline):
     sys.path[:0] = [place for place in (os.path.abspath(folder), os.path.abspath(os.path.join(folder, "src")))
                     if os.path.isdir(place)]  # Many projects keep their package in src
     for path in files:
-        if os.path.abspath(path) not in of_kernels:
+        if os.path.abspath(path) not in chosen:
             continue
         if time.monotonic() > deadline:
             notes.append("the time is over; the rest was not run")

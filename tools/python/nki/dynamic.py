@@ -9,7 +9,7 @@ import math
 
 from .errors import refuse
 from .isa.control import VirtualRegister
-from .recorder import current
+from .recorder import current, wrote
 from .tensor import NkiTensor
 
 _MOST_PIECES = 256
@@ -114,7 +114,7 @@ def transfer(table, tile, kind, skip, accumulate, priority=None):
         isa.tensor_tensor(index, index, numbers, "add", engine=isa.engine.gpsimd)
     recorder = current()
     if kind == "dma_scatter":
-        table.storage.written += table.size
+        wrote(table)
     record = None
     for plain, part in pieces(table, tile, inner):
         fields = {"dst" if kind == "dma_gather" else "src":

@@ -83,7 +83,7 @@ def unknown_name(module, other, old=()):
 def no_condition(name):
     """A comparison of tensors by Python's operator, which nl.NAME does on the chip."""
     def compare(tensor, _):
-        refuse(f"the comparison of {tensor!r} is not known while the kernel is traced; nl.{name} makes a tile of "
+        refuse(f"the result of comparing {tensor!r} is not known before the kernel runs; nl.{name} makes a tile of "
                "ones and zeros, for nl.where or nisa.tensor_copy_predicated")
 
     return compare

@@ -7,6 +7,7 @@ changed are changed.
 """
 import functools
 import inspect
+import math
 import os
 import sys
 import threading
@@ -245,6 +246,7 @@ class Specialisation:
                                "results are tensors in nl.shared_hbm")
             if storage.constant is not None:
                 raise NkiError("the kernel returns a constant")
+            _check_returned(value.tensor)
             if storage.argument is None:
                 if not storage.written:
                     raise NkiError(f"{shown(storage.position[0])}:{storage.position[1]}: the kernel "
@@ -291,7 +293,9 @@ class Specialisation:
         def count(value):
             if isinstance(value, Leaf):
                 mask, tensor = kept.get(value.tensor.storage), value.tensor
-                counts.append((0 if mask is None else int(_viewed(mask, tensor).sum()), tensor.size))
+                # As a number of the mask's bytes, an element is 0 if each of its bytes was written.
+                missing = 0 if mask is None else np.count_nonzero(_elements(mask, tensor, f"u{tensor.itemsize}"))
+                counts.append((int(missing), tensor.size))
             elif is_array(value):
                 counts.append((0, value.size))
 
@@ -327,15 +331,36 @@ class Specialisation:
 
 
 def _viewed(array, tensor):
-    """The part of an output that a returned view names."""
+    """The part of an output that a returned view names, in the view's type."""
     storage = tensor.storage
-    if tensor.shape == storage.shape and tensor.is_contiguous() and tensor.offset == 0:
+    if (tensor.dtype == storage.dtype and tensor.shape == storage.shape and tensor.is_contiguous()
+            and tensor.offset == 0):
         return array
-    size = array.itemsize
-    flat = array.reshape(-1)[tensor.offset:]
-    view = np.lib.stride_tricks.as_strided(flat, tensor.shape, [s * size for s in tensor.strides],
-                                           subok=True)
-    return view.copy()
+    elements = _elements(array, tensor, dtypes.storage_type(tensor.dtype))
+    return dtypes.from_bytes(elements, tensor.dtype, tensor.shape)
+
+
+def _elements(array, tensor, kind):
+    """A copy of what a view names of an array with the bytes of its storage; a kind of number as wide as the view's."""
+    # Steps count elements of the view, which may be wider or narrower than the array's, so they are taken in bytes.
+    flat, size = np.asarray(array).reshape(-1).view(np.uint8), tensor.itemsize
+    return np.ndarray(tensor.shape, kind, flat, tensor.offset * size, [s * size for s in tensor.strides]).copy()
+
+
+def _check_returned(tensor):
+    """Refuses a view of HBM whose elements no array of the caller can have."""
+    storage = tensor.storage
+    where = f"{shown(storage.position[0])}:{storage.position[1]}: the kernel returns a view of \"{storage.name}\""
+    if tensor.is_indirect():
+        raise NkiError(f"{where} at an index that only the device computes; copy it into a tensor of its own with "
+                       "nisa.dma_copy, and return that")
+    ends = [(size - 1) * step for size, step in zip(tensor.shape, tensor.strides)]
+    first = tensor.offset + sum(min(end, 0) for end in ends)
+    last = tensor.offset + sum(max(end, 0) for end in ends)
+    count = math.prod(storage.shape) * storage.dtype.itemsize // tensor.itemsize
+    if tensor.size and not 0 <= first <= last < count:
+        raise NkiError(f"{where} whose elements are numbers {first} to {last} of {tensor.dtype} from its start; it has "
+                       f"{count} of them, 0 to {count - 1}")
 
 
 def _tensors(value):

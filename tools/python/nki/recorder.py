@@ -35,6 +35,13 @@ def tracing():
     return getattr(_current, "recorder", None) is not None
 
 
+def wrote(tensor):
+    """Notes on its storage that a view is written."""
+    storage = tensor.storage
+    storage.written += tensor.size
+    storage.narrowest = min(storage.narrowest, tensor.itemsize)
+
+
 class Recorder:
     """Collects records; see the module's text."""
 
@@ -258,7 +265,7 @@ class Recorder:
         if tensor.dynamic is not None:
             refuse(f"{what} is reached by an index that the device computes; only transfers do that")
         if write:
-            tensor.storage.written += tensor.size
+            wrote(tensor)
         return self.plain_operand(tensor, what)
 
     def plain_operand(self, tensor, what):

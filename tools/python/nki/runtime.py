@@ -192,8 +192,8 @@ class Executable:
         self._write(tensor, self._filling(name, storage, other), size, name)
 
     def never_written(self):
-        """Of each new output that was executed once, which elements kept two different fillings; only where
-        one kept the first does the device execute again."""
+        """Of each new output that was executed once, which bytes kept two different fillings; only where bytes that are
+        written together kept the first does the device execute again."""
         outputs = [storage for storage in self.outputs if storage.argument is None]
         kept = {storage: self._keeps(storage) for storage in outputs}
         suspected = [storage for storage in outputs if kept[storage].any()]
@@ -210,7 +210,9 @@ class Executable:
         filling = self._filling(storage.name, storage, other)
         found = np.empty_like(filling)
         self._read(storage, found.ctypes.data_as(ctypes.c_void_p))
-        return (found == filling).reshape(storage.shape + (-1,)).all(axis=-1)
+        # The bytes of the narrowest element that a view of it wrote are written together or not at all.
+        unit = min(storage.dtype.itemsize, storage.narrowest)
+        return (found == filling).reshape(-1, unit).all(axis=-1).repeat(unit)
 
     def _write(self, tensor, array, size, name):
         if array.nbytes != size:

@@ -23,7 +23,7 @@ class Storage:
     """Memory of a tensor in the trace."""
 
     __slots__ = ("identity", "space", "shape", "dtype", "name", "recorder", "record", "constant",
-                 "argument", "written", "position", "moved", "__weakref__")
+                 "argument", "written", "narrowest", "position", "moved", "__weakref__")
 
     def __init__(self, recorder, space, shape, dtype, name, position):
         self.recorder = recorder
@@ -34,7 +34,7 @@ class Storage:
         self.position = position
         self.constant = None
         self.argument = None
-        self.written = 0
+        self.written, self.narrowest = 0, 4  # Elements in all, and the bytes of the narrowest: views may be of any type
         self.moved = None  # The record whose result went elsewhere, and a copy of it as it was
         self.record = None
         self.identity = recorder.declare(self)
@@ -120,13 +120,13 @@ class NkiTensor:
         # "if bias:" asks whether there is one. Of one element, its value might be meant.
         if self.size > 1:
             return True
-        refuse("the value of a tensor is not known while the kernel is traced; a condition on it "
-               "needs nl.where, nisa.tensor_copy_predicated or a register")
+        refuse(f"the value of {self!r} is not known before the kernel runs, so Python cannot decide by it; use "
+               "nl.where or nisa.tensor_copy_predicated; a loop of the device can ask a register (while register:)")
 
     __lt__, __le__, __gt__, __ge__ = map(no_condition, ("less", "less_equal", "greater", "greater_equal"))
 
     def __array_ufunc__(self, function, *_, **__):
-        refuse(f"{self!r} has no values while the kernel is traced, so NumPy's {function.__name__} cannot take it; "
+        refuse(f"{self!r} has no values before the kernel runs, so NumPy's {function.__name__} cannot take it; "
                "use a function of nki.language, such as nl.exp, or of nki.isa")
 
     def __iter__(self):

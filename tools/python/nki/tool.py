@@ -98,6 +98,10 @@ def make_blank(kernel, texts):
     """Arguments of the right form, whose arrays take no memory."""
     given = [form(text) for text in texts]
     parameters = inspect.signature(kernel.function).parameters.values()
+    by_name = [p.name for p in parameters if p.kind == p.KEYWORD_ONLY and p.default is p.empty]
+    if by_name:
+        raise NkiError(f"{kernel.__name__} takes {' and '.join(by_name)} by name only, and --shapes gives arguments by their "
+                       f"place; give {'it' if len(by_name) == 1 else 'each'} a default in the kernel's file")
     wanted = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if len(given) < len(wanted):
         raise NkiError(f"{kernel.__name__} needs {', '.join(p.name for p in wanted)}; --shapes gives "

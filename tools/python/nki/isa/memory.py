@@ -3,7 +3,7 @@
 import math
 
 from ..errors import refuse
-from ..recorder import current, number
+from ..recorder import current, number, wrote
 from ..tensor import NkiTensor
 from .types import alu, dge_mode, dst as to, engine, engine_name, oob_mode, record, src as source
 
@@ -27,7 +27,7 @@ def _by_index(table, tile, kind, skip, accumulate=False, priority=None):
     from .. import dynamic
     recorder = current()
     if kind == "dma_scatter":
-        table.storage.written += table.size
+        wrote(table)
     last = None
     for plain, part in dynamic.pieces(table, tile, list(zip(table.shape, table.strides))[1:]):
         last = record(kind, **{"dst" if kind == "dma_gather" else "src":
