@@ -30,9 +30,8 @@ double ModelTimes::total_us(LaterWork work, uint32_t rounds) {
   return total_us(name, [=] { return later_work(work, rounds, generation); });
 }
 
-// What one more round takes, in nanoseconds.
 double ModelTimes::of_rounds(LaterWork work, uint32_t few, uint32_t many) {
-  return (total_us(work, many) - total_us(work, few)) * 1e3 / (many - few);
+  return nanoseconds_of_one(total_us(work, few), total_us(work, many), many - few);
 }
 
 // Enough rounds for the limit of the PE's current to be gone.
@@ -47,7 +46,7 @@ void ModelTimes::add_elements_of_a_cycle(const std::string& row, LaterWork work,
   rows_[row] = [=, this] { return kLaterColumns / (of_round(work) * gigahertz); };
 }
 
-// In TFLOPS.
+// In TFLOPS. `cores` times what one core does: no others run.
 void ModelTimes::add_peak(const std::string& row, LaterWork product, double cores) {
   rows_[row] = [=, this] { return cores * operations_of(product) / of_round(product) / 1e3; };
 }
@@ -191,7 +190,8 @@ void ModelTimes::add_programs_of_trn2() {
   // A transpose, and a load, has a quarter of a product's columns.
   add_later_ratio("f32-transpose-trn2", LaterWork::kProductF32, LaterWork::kTransposeF32, 0.25);
   add_later_ratio("load-weights-trn2", LaterWork::kProductBf16, LaterWork::kLoadWeights, 0.25);
-  rows_["exchange-trn2"] = [] {
+  rows_["exchange-trn2"] = [this] {
+    subtracted_ = true;  // by the other process
     const test::Run run = test::run({"/proc/self/exe", "exchange"});
     return kExchangedBytes / std::atof(run.output.c_str());
   };

@@ -52,14 +52,16 @@ std::vector<std::string> ModelTimes::rows() const {
   return names;
 }
 
-runtime::Result<double> ModelTimes::measure(const std::string& row) {
+runtime::Result<ModelTimes::Ours> ModelTimes::measure(const std::string& row) {
   const auto found = rows_.find(row);
   if (found == rows_.end()) {
     return runtime::fail(NRT_INVALID, "no program is known for row {}; add it to model_times.cpp",
                          row);
   }
   try {
-    return found->second();
+    subtracted_ = false;
+    const double value = found->second();
+    return Ours{value, subtracted_};
   } catch (const runtime::Error& error) {
     return error;
   }
@@ -105,6 +107,14 @@ void ModelTimes::add_mamba(const std::string& row, unsigned version, uint64_t ch
   };
 }
 
+// The part of an execution in which the Vector engine is busy, in per cent.
+void ModelTimes::add_mamba_share(const std::string& row) {
+  rows_[row + "-dve-share"] = [=, this] {
+    const double total = rows_[row]();
+    return 100 * microseconds(known_.at(row).report.engines[NEURON_ENGINE_DVE].busy_ps) / total;
+  };
+}
+
 void ModelTimes::add_attention(const std::string& row, uint8_t dtype, uint64_t size) {
   rows_[row] = [=, this] {
     constexpr uint64_t kPositions = 4096;
@@ -115,7 +125,12 @@ void ModelTimes::add_attention(const std::string& row, uint8_t dtype, uint64_t s
   };
 }
 
-// What one more round takes, in nanoseconds.
+// What one more round takes, if that is so many more.
+double ModelTimes::nanoseconds_of_one(double few_us, double many_us, uint32_t rounds) {
+  subtracted_ = true;
+  return (many_us - few_us) * 1e3 / rounds;
+}
+
 double ModelTimes::of_round(Work work) {
   constexpr uint32_t kFew = 8, kMany = 24;
   const auto total = [&](uint32_t rounds) {
@@ -123,7 +138,7 @@ double ModelTimes::of_round(Work work) {
                              std::to_string(rounds) + " rounds";
     return total_us(name, [=] { return published::work(work, rounds); });
   };
-  return (total(kMany) - total(kFew)) * 1e3 / (kMany - kFew);
+  return nanoseconds_of_one(total(kFew), total(kMany), kMany - kFew);
 }
 
 void ModelTimes::add_ratio(const std::string& row, Work of, Work to) {
@@ -152,6 +167,7 @@ void ModelTimes::add_programs_of_trn1() {
   for (const uint64_t positions : {1024, 2048, 8192}) {
     add_mamba("mamba-v3-" + std::to_string(positions), 3, 4096, positions);
   }
+  for (const char* row : {"mamba-v1-4096", "mamba-v2-4096", "mamba-v3-8192"}) add_mamba_share(row);
   add_attention("attention-f32-128", NEURON_DTYPE_F32, 128);
   add_attention("attention-bf16-128", NEURON_DTYPE_BF16, 128);
   add_attention("attention-bf16-64", NEURON_DTYPE_BF16, 64);

@@ -27,8 +27,13 @@ class ModelTimes {
   explicit ModelTimes(const std::string& chip);
 
   std::vector<std::string> rows() const;
-  // In the unit of the row, nothing subtracted.
-  runtime::Result<double> measure(const std::string& row);
+  struct Ours {
+    double value = 0;  // in the unit of the row
+    // It is about one more round of a program, a difference of two executions; otherwise it is
+    // about whole executions, of which nothing is subtracted.
+    bool of_rounds = false;
+  };
+  runtime::Result<Ours> measure(const std::string& row);
 
  private:
   // Of the last of two executions: the first one also points the rings at the tensors.
@@ -47,6 +52,7 @@ class ModelTimes {
   void add_programs_of_trn2();
   void add_programs_of_trn3();
   void add_mamba(const std::string& row, unsigned version, uint64_t channels, uint64_t positions);
+  void add_mamba_share(const std::string& row);
   void add_attention(const std::string& row, uint8_t dtype, uint64_t size);
   void add_ratio(const std::string& row, Work of, Work to);
   void add_rate(const std::string& row, uint32_t bytes);
@@ -62,11 +68,13 @@ class ModelTimes {
   double of_round(LaterWork work);
   double of_rounds(LaterWork work, uint32_t few, uint32_t many);
   double total_us(LaterWork work, uint32_t rounds);
+  double nanoseconds_of_one(double few_us, double many_us, uint32_t rounds);
   double gigabytes_per_second(uint32_t bytes);
 
   uint8_t generation_;
   std::map<std::string, std::function<double()>> rows_;
   std::map<std::string, Times> known_;
+  bool subtracted_ = false;  // by the row that is measured
 };
 
 // What a round of `exchange` takes on trn2 by a process whose logical cores are pairs.
