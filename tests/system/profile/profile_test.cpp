@@ -262,8 +262,8 @@ kernels::Neff row_maxima(uint64_t pieces) {
   return program.build();
 }
 
-// The report names small descriptors, and what it promises for larger ones is what they bring.
-TEST_F(ProfileProgram, WhatTheReportPromisesForLargerDescriptorsIsWhatTheyBring) {
+// The report names small descriptors and says what larger ones save at most.
+TEST_F(ProfileProgram, LargerDescriptorsBringAtMostWhatTheReportPromisesAndFourFifthsOfIt) {
   keep("small.neff", row_maxima(8));
   keep("large.neff", row_maxima(1));
   std::map<std::string, double> time, promised;
@@ -276,18 +276,20 @@ TEST_F(ProfileProgram, WhatTheReportPromisesForLargerDescriptorsIsWhatTheyBring)
     const std::string report = run("view -s " + neff + ".ntff").out;
     std::string text = std::regex_replace(report, std::regex("\\s+"), " ");
     std::smatch match;
-    const std::regex sentence("descriptors move less than 2.0 KiB,[^;]*?At most ([0-9.]+) us \\(");
+    const std::regex sentence("descriptors move less than 2.0 KiB,[^;]*?About ([0-9.]+) us \\(");
     if (std::regex_search(text, match, sentence)) promised[name] = std::stod(match[1]);
   }
   ASSERT_TRUE(promised.contains("small"));
   const double brought = time["small"] - time["large"];
   EXPECT_GT(brought, 1);
-  EXPECT_NEAR(brought, promised["small"], 0.2 * promised["small"]);
+  EXPECT_LE(brought, promised["small"]);
+  EXPECT_GE(brought, 0.8 * promised["small"]);
 }
 
 // The report names what limits attention and a program can change: the rows of v and q, which are
-// too short. The same kernel with longer rows takes less time, by what the report promised.
-TEST_F(ProfileProgram, WhatTheReportPromisesForAttentionIsWhatLongerRowsBring) {
+// too short. The same kernel with longer rows takes less time, by about what the report promised:
+// it is an estimate, and of 2,048 positions they bring up to 14 % more.
+TEST_F(ProfileProgram, LongerRowsOfAttentionBringWithinAFifthOfWhatTheReportPromises) {
   for (const auto& [sequence, size] : {std::pair{1024, 64}, {2048, 64}, {2048, 128}}) {
     SCOPED_TRACE(runtime::format("{} positions, heads of {}", sequence, size));
     const kernels::AttentionShape shape{.heads = 1,
@@ -311,7 +313,7 @@ TEST_F(ProfileProgram, WhatTheReportPromisesForAttentionIsWhatLongerRowsBring) {
     std::smatch match;
     ASSERT_TRUE(std::regex_search(
         report, match,
-        std::regex("FINDINGS - [0-9]+ of [0-9]+ DMA descriptors move less than 2.0 KiB, .*?At most "
+        std::regex("FINDINGS - [0-9]+ of [0-9]+ DMA descriptors move less than 2.0 KiB, .*?About "
                    "([0-9.]+) us \\(")))
         << report;
     const double promised = std::stod(match[1]);

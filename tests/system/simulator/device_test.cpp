@@ -20,7 +20,29 @@
 namespace neuron::simulator {
 namespace {
 
-constexpr double kMostDifference = 0.01;
+// As a share of the device's time.
+constexpr double kMostDifference = 1e-4;
+
+// The two cells of trn1.32xlarge that are further apart, 0.55 and 0.03 %.
+struct Further {
+  const char *operation, *algorithm;
+  uint32_t ranks;
+  uint64_t bytes;
+  double most;
+};
+constexpr Further kFurther[] = {{"allr", "rdh", 4, 1 << 20, 6e-3},
+                                {"alltoall", "bruck", 8, 1 << 20, 4e-4}};
+
+double most_difference(const std::string& operation, const std::string& algorithm, uint32_t ranks,
+                       const std::string& profile, uint64_t bytes) {
+  for (const Further& cell : kFurther) {
+    if (profile == "trn1.32xlarge" && operation == cell.operation && algorithm == cell.algorithm &&
+        ranks == cell.ranks && bytes == cell.bytes) {
+      return cell.most;
+    }
+  }
+  return kMostDifference;
+}
 
 using Times = std::map<int64_t, double>;  // microseconds by size
 
@@ -99,7 +121,7 @@ class SimulatedDevice : public testing::Test {
       const double time = simulated(operation, algorithm, ranks, profile, bytes);
       const double apart = std::abs(time / real - 1);
       worst_ = std::max(worst_, apart);
-      EXPECT_LE(apart, kMostDifference)
+      EXPECT_LE(apart, most_difference(operation, algorithm, ranks, profile, bytes))
           << operation << " by " << algorithm << ", " << ranks << " ranks of " << profile << ", "
           << size << " bytes: device " << real << " us, simulated " << time << " us";
       std::printf("%s %s, %u ranks, %lld B: device %.3f us, simulated %.3f us, %+.2f %%\n",
@@ -112,7 +134,7 @@ class SimulatedDevice : public testing::Test {
   double worst_ = 0;
 };
 
-TEST_F(SimulatedDevice, TakesTheTimeOfTheDeviceWithinOnePercentInEveryCell) {
+TEST_F(SimulatedDevice, TakesTheTimeOfTheDeviceWithinATenThousandthButForTwoCellsThatAreNamed) {
   const std::pair<const char*, std::vector<const char*>> cells[] = {
       {"allr", {"mesh", "ring", "rdh", "tree", "kangaring"}},
       {"allg", {"mesh", "ring", "bruck"}},
@@ -132,13 +154,13 @@ TEST_F(SimulatedDevice, TakesTheTimeOfTheDeviceWithinOnePercentInEveryCell) {
   RecordProperty("worst_percent", std::to_string(worst_ * 100));
 }
 
-TEST_F(SimulatedDevice, TakesTheTimeOfAWholeInstance) {
+TEST_F(SimulatedDevice, TakesTheTimeOfAWholeInstanceWithinATenThousandth) {
   for (const char* algorithm : {"mesh", "ring", "rdh"}) compare("allr", algorithm, 32);
   compare("allg", "ring", 32);
   compare("alltoall", "mesh", 32);
 }
 
-TEST_F(SimulatedDevice, TakesTheTimeOfChipsOfGenerationThree) {
+TEST_F(SimulatedDevice, TakesTheTimeOfChipsOfGenerationThreeWithinATenThousandth) {
   compare("allr", "mesh", 4, "trn2.48xlarge");
   compare("allg", "ring", 16, "trn2.48xlarge");
 }

@@ -123,7 +123,7 @@ class PageData {
     List list;
     for (const Finding& finding : a_.findings.findings) {
       std::string text = finding.sentence + (finding.advice.empty() ? "" : " " + finding.advice);
-      if (finding.saving != 0) text += " At most " + time_text(finding.saving) + " can be saved.";
+      if (finding.saving != 0) text += " About " + time_text(finding.saving) + " can be saved.";
       list.add(json_string(text));
     }
     return list.text();

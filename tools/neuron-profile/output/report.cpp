@@ -212,7 +212,7 @@ Result<std::string> report_text(Profile& profile, uint32_t part, size_t executio
     std::string sentence = finding.sentence;
     if (!finding.advice.empty()) sentence += " " + finding.advice;
     if (finding.saving != 0) {
-      sentence += format(" At most {} ({}) can be saved.", time_text(finding.saving),
+      sentence += format(" About {} ({}) can be saved.", time_text(finding.saving),
                          share_text(finding.saving, path.total));
     }
     std::string text = paragraph(sentence, width, "    ");

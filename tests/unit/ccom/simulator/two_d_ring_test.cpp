@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "tests/unit/ccom/simulator/rings.h"
 
@@ -56,26 +57,47 @@ TEST(TwoDRing, AgreesWithAnIndependentModelOfRings) {
   EXPECT_NEAR(microseconds(512, false, 192'000'000, 4), 8640 - 15, 8640 * 1e-3);
 }
 
-TEST(TwoDRing, APipelineWithTheBestNumberOfSegmentsIsNeverSlowerThanTheOthers) {
+// Flat, in two dimensions, and in a pipeline of two or more segments, whichever number is the best.
+struct Rings {
+  double flat, two_d, pipelined;
+};
+
+Rings rings(uint32_t chips, uint64_t bytes, uint32_t window) {
+  RingShape shape;
+  shape.channels = 8;
+  const auto time = [&] {
+    const auto result = simulate_ring(chips, shape, bytes, window, {});
+    EXPECT_TRUE(result) << result.error().sentence;
+    return result ? static_cast<double>(result->time_ps) : 0;
+  };
+  Rings times{.flat = time(), .two_d = 0, .pipelined = std::numeric_limits<double>::infinity()};
+  shape.two_d = true;
+  times.two_d = time();
+  for (const uint32_t segments : {2, 4, 8, 16}) {
+    shape.segments = segments;
+    times.pipelined = std::min(times.pipelined, time());
+  }
+  return times;
+}
+
+TEST(TwoDRing, FromHalfAMegabyteAChipOnAPipelineIsAtMostFourPercentSlowerThanTheBetterOther) {
   for (const uint32_t window : {1u, 4u}) {
-    for (const uint64_t megabytes : {64, 384}) {
-      for (const uint32_t chips : {32, 128, 256}) {
-        SimulationOptions options;
-        RingShape shape;
-        shape.channels = 8;
-        const auto time = [&] {
-          return simulate_ring(chips, shape, megabytes * 1'000'000, window, options)->time_ps;
-        };
-        const uint64_t flat = time();
-        shape.two_d = true;
-        const uint64_t two_d = time();
-        uint64_t pipelined = two_d;
-        for (shape.segments = 4; shape.segments <= 16; shape.segments += 4) {
-          pipelined = std::min(pipelined, time());
-        }
-        EXPECT_LE(static_cast<double>(pipelined), 1.02 * static_cast<double>(std::min(flat, two_d)))
-            << megabytes << " MB, " << chips << " chips, window " << window;
+    for (const uint64_t kilobytes : {500, 1000, 1500, 2000, 4000}) {
+      for (const uint32_t chips : {32, 64, 128, 256, 512}) {
+        const Rings times = rings(chips, chips * kilobytes * 1000, window);
+        EXPECT_LE(times.pipelined, 1.04 * std::min(times.flat, times.two_d))
+            << kilobytes << " kB a chip, " << chips << " chips, window " << window;
       }
+    }
+  }
+}
+
+TEST(TwoDRing, OfOneMegabyteAPipelineIsSlowerThanOneSegmentByLessThanItsTime) {
+  for (const uint32_t window : {1u, 4u}) {
+    for (const uint32_t chips : {32, 64, 128, 256, 512}) {
+      const Rings times = rings(chips, 1'000'000, window);
+      EXPECT_GT(times.pipelined, times.two_d) << chips << " chips, window " << window;
+      EXPECT_LT(times.pipelined, 2 * times.two_d) << chips << " chips, window " << window;
     }
   }
 }
