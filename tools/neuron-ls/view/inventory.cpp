@@ -67,6 +67,7 @@ Inventory make_inventory(const telemetry::Snapshot& snapshot) {
     device.memory_used = known.memory_used;
     for (const telemetry::Link& link : known.links) {
       device.connected.push_back(static_cast<int>(link.device));
+      if (!link.up) device.links_down.push_back(static_cast<int>(link.device));
     }
     device.bdf = known.bdf;
     device.cpu_affinity = known.cpu_affinity;

@@ -28,9 +28,10 @@ struct Device {
   unsigned logical_size = 0;  // physical cores of each; 0 where it is always one
   unsigned first_core = 0;    // global id of core 0
   uint64_t memory_bytes = 0;
-  std::vector<int> connected;
-  std::string bdf;           // 0000:00:1e.0
-  std::string cpu_affinity;  // Linux CPU list
+  std::vector<int> connected;   // as chips are wired, links that are down included
+  std::vector<int> links_down;  // of those, the neighbours whose link is down
+  std::string bdf;              // 0000:00:1e.0
+  std::string cpu_affinity;     // Linux CPU list
   int numa_node = -1;
   std::vector<Process> processes;
   uint64_t memory_used = 0;

@@ -2,6 +2,8 @@
 // Draws how the visible devices are connected: a row in which the ends may be joined, or rows of
 // four where a row cannot show every link (a 4x4 torus). A line is a link that both its ends have.
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "tools/neuron-ls/view/inventory.h"
 
@@ -90,6 +92,19 @@ size_t links_between(const Inventory& inventory) {
   return links;
 }
 
+// The drawing shows how chips are wired, so what does not work is said below it.
+std::string links_down(const Inventory& inventory) {
+  std::set<std::pair<int, int>> down;
+  for (const Device& device : inventory.devices) {
+    for (const int other : device.links_down) down.insert(std::minmax(device.index, other));
+  }
+  std::string text;
+  for (const auto& [a, b] : down) {
+    text += (text.empty() ? "Down: " : ", ") + std::to_string(a) + " - " + std::to_string(b);
+  }
+  return text.empty() ? text : text + "\n";
+}
+
 std::string ended(std::string text) {
   return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
 }
@@ -157,7 +172,7 @@ std::string format_topology(const Inventory& inventory, bool unicode) {
   if (hidden != 0) {
     text += std::to_string(hidden) + " of the links are not drawn; neuron-ls --matrix shows all\n";
   }
-  return text;
+  return text + links_down(inventory);
 }
 
 }  // namespace neuron::ls

@@ -217,6 +217,16 @@ TEST(NeuronLsTopology, SaysHowManyLinksItCannotDraw) {
   EXPECT_EQ(format_topology(torus({0, 1, 4, 5}), false).find("not drawn"), std::string::npos);
 }
 
+TEST(NeuronLsTopology, NamesEachLinkThatIsDownOnce) {
+  Inventory ring = inventory({device(0, {2, 1}), device(1, {0, 2}), device(2, {1, 0})});
+  EXPECT_EQ(format_topology(ring, false).find("Down"), std::string::npos);
+  ring.devices[0].links_down = {1};
+  ring.devices[1].links_down = {0, 2};
+  ring.devices[2].links_down = {1};
+  const std::string text = format_topology(ring, false);
+  EXPECT_NE(text.find("\nDown: 0 - 1, 1 - 2\n"), std::string::npos) << text;
+}
+
 TEST(Json, SaysHowManyPhysicalCoresACoreHasWhereThatIsAChoice) {
   Device trn2 = device(0, {});
   trn2.cores = 4;
