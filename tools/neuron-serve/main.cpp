@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
                                      std::printf("%s\n", rpc.c_str());
                                    }
                                    std::fflush(stdout);
-                                   manager.tell("READY=1");
+                                   manager.ready();
                                  });
                                }});
   models = &host;

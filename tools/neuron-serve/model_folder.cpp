@@ -105,8 +105,9 @@ bool scan_models(const std::string& folder, const std::string& only,
   fs::directory_iterator entries(folder, code);
   if (code) {
     const std::string suffix = fs::path(folder).extension();
-    error = (suffix == ".onnx" || suffix == ".neff" ? "the model " : "the folder of models, ") +
-            folder + ", cannot be opened: " + code.message() + "; give it with --models";
+    error = (suffix == ".onnx" || suffix == ".neff" ? "the model " : "the folder of models ") +
+            folder + " cannot be opened: " + code.message() +
+            "; --models names a model, or a folder of them";
     return false;
   }
   const auto add = [&](const std::string& key) {

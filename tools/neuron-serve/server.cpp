@@ -231,7 +231,7 @@ void Server::publish(std::shared_ptr<const Catalog> catalog) {
         catalog_->state == State::kReady
             ? std::to_string(catalog_->models.size()) + " models at " + address()
             : catalog_->reason();
-    manager_.tell("STATUS=" + what);
+    manager_.status(what);
   });
 }
 
@@ -256,7 +256,8 @@ void Server::drain() {
   if (draining_) return;
   draining_ = true;
   drain_end_ = Clock::now() + options_.drain_timeout;
-  manager_.tell("STOPPING=1\nSTATUS=finishing what was asked");
+  manager_.stopping();
+  manager_.status("finishing what was asked");
   if (const size_t open = open_connections() + open_calls(); open != 0) {
     log("finishing " + std::to_string(open) + (open == 1 ? " connection" : " connections"));
   }
@@ -302,7 +303,7 @@ void Server::run(std::function<void()> hang_up, std::function<bool()> alive) {
   network_.every(kSweep, [this] { sweep(); });
   if (const auto period = watchdog_period(); period.count() != 0) {
     network_.every(period / 2, [&] {
-      if (alive()) manager_.tell_alive();
+      if (alive()) manager_.alive();
     });
   }
   while (!stopped_) {

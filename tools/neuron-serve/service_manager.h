@@ -10,24 +10,31 @@
 #include <string>
 #include <string_view>
 
+#include "driver/base/file_descriptor.h"
+
 namespace neuron::serve {
 
 // The period in which WATCHDOG=1 is expected; 0: none is.
 std::chrono::microseconds watchdog_period();
 
 // Tells the manager how this process is (NOTIFY_SOCKET), and never waits for it, as libsystemd does
-// when the manager has not read what it was sent before: requests would wait, too.
+// when the manager has not read what it was sent before: requests would wait, too. What finds no
+// room is kept, and sent with what is told next or by retry(): of states the last one.
 class ServiceManager {
  public:
-  // "READY=1", "STATUS=...". What finds no room is sent with what is told later, or by retry().
-  void tell(const std::string& words);
-  void tell_alive();  // WATCHDOG=1, if there is room
+  void ready();
+  void stopping();
+  void status(const std::string& what);  // one line; at most 1 KiB of it is told
+  void alive();                          // for the watchdog
   void retry();
 
  private:
-  static bool send(std::string_view words);  // false: there is no room
+  std::string untold() const;
+  bool send(std::string_view words);  // false: there is no room
 
-  std::string unsaid_;
+  base::FileDescriptor socket_;
+  bool ready_ = false, stopping_ = false, alive_ = false;  // to be told
+  std::string status_;
 };
 
 // The listening socket that was passed; -1: none. `error` has a sentence if what was passed is not

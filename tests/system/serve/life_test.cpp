@@ -46,13 +46,13 @@ class Notifications {
     ::close(sender);
     return refused;
   }
-  // Whether a message comes that has this line.
+  // Whether a message comes that has this line, or these one behind the other.
   bool wait_for(const std::string& wanted) {
     const auto end = test::Clock::now() + test::kPatience;
     while (test::Clock::now() < end) {
       pollfd readable = {fd_, POLLIN, 0};
       if (::poll(&readable, 1, 1000) <= 0) continue;
-      char message[512];
+      char message[4096];
       const ssize_t length = ::recv(fd_, message, sizeof(message), 0);
       if (length <= 0) continue;
       const std::string lines = "\n" + std::string(message, static_cast<size_t>(length)) + "\n";
@@ -113,16 +113,22 @@ TEST(Life, TheServiceManagerIsToldAndItsSocketIsUsed) {
   EXPECT_EQ(served.ending(), 0);
 }
 
-TEST(Life, AServiceManagerThatReadsNothingKeepsNoClientWaiting) {
+TEST(Life, AServiceManagerThatReadsNothingKeepsNoClientWaitingAndIsToldTheLastState) {
   const test::Folder folder;
   Notifications notifications(folder);
-  Served served({}, {{"NOTIFY_SOCKET", notifications.path()}, {"WATCHDOG_USEC", "2000"}});
+  Served served({"--drain-timeout", "5s"},
+                {{"NOTIFY_SOCKET", notifications.path()}, {"WATCHDOG_USEC", "2000"}});
   ASSERT_NE(served.port(), 0) << served.log();
+  Client stuck = served.client();
+  stuck.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n");
   EXPECT_TRUE(test::eventually([&] { return notifications.full(); }));
   // Several periods after the one in which there was no room.
   for (int i = 0; i < 100; ++i) EXPECT_EQ(served.get("/healthz").status, 200u);
-  // What mattered was not lost.
-  EXPECT_TRUE(notifications.wait_for("READY=1"));
+  // There is no room for what is said now. It comes when there is, in one message.
+  served.process().signal(SIGTERM);
+  EXPECT_TRUE(test::eventually(
+      [&] { return served.log().find("finishing 1 connection") != std::string::npos; }));
+  EXPECT_TRUE(notifications.wait_for("STOPPING=1\nSTATUS=finishing what was asked"));
 }
 
 TEST(Life, APassedSocketIsServed) {
