@@ -57,8 +57,14 @@ class Failures(unittest.TestCase):
             failures.main([str(path)])
         return out.getvalue().splitlines()
 
-    def test_nothing_is_said_of_programs_that_passed_or_were_skipped(self):
-        self.assertEqual(self.said(section("a", GOOD, "Passed") + section("b", BAD, "Skipped")), [])
+    def test_nothing_is_said_of_programs_that_passed(self):
+        self.assertEqual(self.said(section("a", GOOD, "Passed") + section("b", "skipped: b: no root", "Passed")), [])
+
+    def test_what_stands_between_tests_is_shown_with_those_that_failed(self):
+        begin = "Running main() from gtest_main.cc\n[==========] Running 2 tests.\nsuite.cpp:7: Failure\n"
+        end = "\n[==========] 2 tests ran.\n[  PASSED  ] 1 test.\n\n 1 FAILED TEST\n==12==ERROR: LeakSanitizer: 8 bytes\n"
+        self.assertEqual(self.said(section("serve", begin + BAD + end, "Failed")),
+                         ["== serve: Failed", "suite.cpp:7: Failure", *BAD.splitlines()[:3], "==12==ERROR: LeakSanitizer: 8 bytes"])
 
     def test_of_a_program_only_the_tests_that_failed_are_shown(self):
         self.assertEqual(self.said(section("a", GOOD, "Passed") + section("serve", BAD, "Failed")),
