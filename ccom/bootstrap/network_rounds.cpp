@@ -51,7 +51,7 @@ Result<std::vector<Bytes>> NetworkRounds::all_gather(std::span<const std::byte> 
   return job_.rank() == 0
              ? fail(CCOM_TIMEOUT,
                     "{} waited for the others, and its thread that counts who has come had no "
-                    "turn: {} ms behind the deadline it had not said who is missing. This host is "
+                    "turn: {} ms after the deadline it had not said who is missing. This host is "
                     "too busy, or the thread was stopped",
                     describe(job_.me()), kGrace.count())
              : fail(CCOM_TIMEOUT, "{} waited for {}, which did not say who is missing",

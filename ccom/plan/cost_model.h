@@ -76,7 +76,8 @@ class CostModel {
     return x_ > 1 ? far(bytes, std::min(distance, y_)) : near(bytes);
   }
   // Pairs of ranks at this distance exchange: within nodes, while it is shorter than these. Rounds
-  // of barriers and of `pairwise` are priced so, too: too low for the last ranks of each node.
+  // of recursive barriers and of `pairwise` have this price, too. It is too low where the last
+  // ranks of each node send to another node; the same rounds by `bruck` have the price of shift().
   double hop(double bytes, double distance) const {
     return x_ > 1 && distance >= y_ ? far(bytes, y_) : near(bytes);
   }

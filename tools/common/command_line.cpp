@@ -7,9 +7,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -156,6 +158,21 @@ bool is_number(const std::string& text) {
   return !text.empty() && *end == '\0';
 }
 
+// Not "2.5" or "1e3".
+bool is_whole(const std::string& text) {
+  const size_t digits = text.find_first_not_of("+-");
+  return digits != std::string::npos &&
+         (text.compare(digits, 2, "0x") == 0 ||
+          text.find_first_not_of("0123456789", digits) == std::string::npos);
+}
+
+// What is wrong with a text that the library could not convert to a number.
+std::string unconverted(const std::string& text) {
+  if (!is_number(text)) return '"' + text + "\" is no number";
+  return text +
+         (is_whole(text) ? " is too large or too small" : " is not written as a whole number");
+}
+
 // "neuron-ls: The following argument was not expected: --jsn; did you mean --json-output? ..."
 std::string complaint(const CLI::App* app, const CLI::Error& error) {
   std::string what = error.what();
@@ -183,14 +200,12 @@ std::string complaint(const CLI::App* app, const CLI::Error& error) {
       what += "; did you mean " + other + "?";
     }
   }
-  // "Could not convert: --nworkers = x": only numbers can be mistaken so.
+  // "Could not convert: --nworkers = x": the library converts texts to numbers only.
   if (constexpr std::string_view kBegin = "Could not convert: ";
       dynamic_cast<const CLI::ConversionError*>(&error) != nullptr && what.starts_with(kBegin)) {
     const size_t sign = what.find(" = ");
     const std::string value = what.substr(std::min(what.size(), sign + 3));
-    what = what.substr(kBegin.size(), sign - kBegin.size()) + ": " +
-           (is_number(value) ? value + " is no whole number, or too large or small"
-                             : '"' + value + "\" is no number");
+    what = what.substr(kBegin.size(), sign - kBegin.size()) + ": " + unconverted(value);
   }
   // The library names neither the file nor what it expects in it.
   if (const std::string file = options_file_of(*app); !file.empty()) {
@@ -228,6 +243,29 @@ bool names_a_path(const std::string& name) {
   return false;
 }
 
+template <class Value>
+constexpr bool holds_whole_numbers() {
+  if constexpr (requires { typename Value::value_type; }) {
+    return std::is_integral_v<typename Value::value_type> && !std::is_same_v<Value, std::string>;
+  }
+  return std::is_integral_v<Value>;
+}
+
+// The library takes the nearest number that fits in the place of one that does not.
+CLI::Validator fits_64_bits() {
+  return CLI::Validator(
+      [](std::string& text) {
+        errno = 0;
+        if (text.starts_with('-')) {
+          (void)std::strtoll(text.c_str(), nullptr, 0);
+        } else {
+          (void)std::strtoull(text.c_str(), nullptr, 0);
+        }
+        return errno == ERANGE ? text + " does not fit in 64 bits" : std::string();
+      },
+      "");
+}
+
 // What the library says in help and manuals of such a value, with sentences of our own.
 template <class Number>
 CLI::Validator within(Number least, Number most) {
@@ -235,6 +273,10 @@ CLI::Validator within(Number least, Number most) {
   return CLI::Validator(
       [range, least, most](std::string& text) {
         if (range(text).empty()) return std::string();
+        if (std::is_integral_v<Number> && is_number(text) && !is_whole(text)) {
+          return base::format("{} is not written as a whole number; give one from {} to {}", text,
+                              least, most);
+        }
         return is_number(text)
                    ? base::format("{} is not in the range from {} to {}", text, least, most)
                    : base::format("\"{}\" is no number; give one from {} to {}", text, least, most);
@@ -369,7 +411,9 @@ bool Option::given() const { return option_->count() != 0; }
 
 template <class Value>
 Option Command::option(const std::string& names, Value& value, const std::string& description) {
-  return Option(app_->add_option(names, value, description));
+  CLI::Option* option = app_->add_option(names, value, description);
+  if constexpr (holds_whole_numbers<Value>()) option->check(fits_64_bits());
+  return Option(option);
 }
 template <>
 Option Command::option(const std::string& names, std::optional<double>& value,

@@ -309,8 +309,9 @@ std::string waiting_ranks(const Options& options, Backend backend) {
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return "";
   const int processors = CPU_COUNT(&allowed);
   if (options.ranks <= static_cast<uint32_t>(processors)) return "";
-  return format("; {} ranks share {} processor{}, so the times have what a rank waits for its turn",
-                options.ranks, processors, processors == 1 ? "" : "s");
+  return format(
+      "; {} ranks share {} processor{}, so the times include how long a rank waits for its turn",
+      options.ranks, processors, processors == 1 ? "" : "s");
 }
 
 // The table is the original's, which says neither where the ranks were nor that a check passed.

@@ -61,9 +61,8 @@ operations, sizes, types and ranks, and how far they are apart; where the algori
 `--tolerance` a row that is further apart, in either direction, is a failure.)"},
            {"SIZES AND FILES",
             R"(Suffixes of sizes are powers of 1024. Sizes round up to what the group can divide. With `-I` and
-`-W`, all operations of a program are run W times unmeasured and I times measured. Algorithms:
-ring, bidirectional_ring, two_d_ring, pipelined_two_d_ring, kangaring, mesh, one_step_mesh, rdh,
-tree, hier, pairwise, bruck, two_level, node_chain, node_leaders.
+`-W`, all operations of a program are run W times unmeasured and I times measured. The option
+--algorithm lists the algorithms.
 
 --custom-replica-groups :: {"replica_groups": [[[0,1],[2,3]]]}
 

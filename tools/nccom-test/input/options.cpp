@@ -158,9 +158,8 @@ void declare_place(tools::Command& line, Options& o, Raw& raw) {
   line.option(
       "--fail", o.failed,
       "links and NICs that have failed, simulated: NODE/CHIP-CHIP or NODE/nicNUMBER; several "
-      "values one behind the other. Messages go around the link, which emulated devices refuse, "
-      "and "
-      "all that a NIC had to send goes to the next one that works");
+      "values one behind the other. Messages go around a link, while an emulated device refuses to "
+      "send over one that has failed; what a NIC had to send goes to the next one that works");
   line.option("--memory", raw.memory,
               "that a simulation may take; an algorithm that needs more is refused at once")
       .with_default("2G");

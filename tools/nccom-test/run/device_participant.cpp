@@ -571,9 +571,10 @@ Result<std::vector<std::unique_ptr<Participant>>> make_device_participants(
   }
   auto opened = DeviceRuntime::open();
   if (!opened && !chosen.empty()) {
-    return opened.error().with(
-        "ranks {}-{} take cores {} of their instance, since each has {} ranks", first,
-        first + count - 1, chosen, of_instance);
+    return opened.error().with("{} cores {} of the instance, which has {} ranks",
+                               count == 1 ? format("rank {} takes", first)
+                                          : format("ranks {} to {} take", first, first + count - 1),
+                               chosen, of_instance);
   }
   NEURON_TRY(runtime, std::move(opened));
   uint32_t cores = 0;

@@ -192,14 +192,22 @@ Result<Chosen> choose(const ccom::Planner& planner, const ccom::Request& request
   return fail(CCOM_RESOURCE, "{}; take fewer chips", needs);
 }
 
-// True if the ranks are on one instance whose chips' own formulas can price the plan. Failed links,
-// jitter, load of links and costs of steps are matters of the model of links.
-bool uses_chips(const Options& options, const ccom::Group& group,
-                const ccom::SimulationOptions& how) {
-  if (options.links_only || how.jitter_ps != 0 || how.loads || how.window != 0) return false;
-  if (group.topology.node().generation == 0 || group.ranks() > kMostCores) return false;
-  return std::all_of(group.places.begin(), group.places.end(),
-                     [&](const ccom::Place& place) { return place.node == group.places[0].node; });
+// Why the chips' own formulas cannot price the plan; empty if they can. Failed links, jitter, load
+// of links and costs of steps are matters of the model of links.
+std::string not_on_chips(const Options& options, const ccom::Group& group,
+                         const ccom::SimulationOptions& how) {
+  if (options.links_only) return "--costs, --contention and --fail are of the model of links";
+  if (how.jitter_ps != 0) return "--jitter is of the model of links";
+  if (how.loads) return "the load of links is of the model of links";
+  if (how.window != 0) return "--window is of the model of links";
+  if (group.topology.node().generation == 0) return "the chips of the profile have no prices";
+  if (group.ranks() > kMostCores) {
+    return format("it holds for {} ranks at most, and there are {}", kMostCores, group.ranks());
+  }
+  const bool one_instance =
+      std::all_of(group.places.begin(), group.places.end(),
+                  [&](const ccom::Place& place) { return place.node == group.places[0].node; });
+  return one_instance ? "" : "the ranks are on several instances";
 }
 
 Result<uint64_t> time_on_chips(const ccom::Group& group, const ccom::Plan& plan) {
@@ -277,7 +285,8 @@ Result<void> run_block(const Options& options, const System& system, const Phase
     };
   }
   const ccom::Group group = part_of(system, from.groups.front());
-  const bool chips = uses_chips(options, group, how);
+  const std::string why_not = not_on_chips(options, group, how);
+  const bool chips = why_not.empty();
   // Devices choose by predictions, and their simulation has to choose as they do.
   const ccom::Planner planner(group, system.costs,
                               chips ? ccom::Judge() : ccom::make_judge(asked, options.memory));
@@ -289,8 +298,8 @@ Result<void> run_block(const Options& options, const System& system, const Phase
   NEURON_CHECK(check_counts(from, block.group_ranks, options.memory));
   if (options.chips_asked && !chips) {
     run.notes.insert(
-        "--model chips holds for ranks of one instance, without other options of the simulation; "
-        "these times are those of the model of links, and compare only with others of --model "
+        "--model chips is not used: " + why_not +
+        "; these times are those of the model of links, and compare only with others of --model "
         "links");
   }
   for (const uint64_t size : from.sizes) {

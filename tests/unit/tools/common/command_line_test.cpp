@@ -274,10 +274,13 @@ TEST(CommandLine, ComplainsAsBefore) {
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"--number", "11"},
                                              {"--number", "x"},
+                                             {"--number", "2.5"},
                                              {"--small", "0"},
                                              {"--real", "1.5"},
                                              {"--bytes", "4 apples"},
                                              {"--large", "x"},
+                                             {"--large", "1e3"},
+                                             {"--sizes", "99999999999999999999"},
                                              {"--mode", "sloe"},
                                              {"--flag", "--output", "x"},
                                              {"--cores", "1"},

@@ -14,6 +14,7 @@
 namespace neuron::nccom {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 struct Ran {
@@ -195,7 +196,14 @@ TEST(Simulated, WhoAsksForChipsIsToldWhereTheModelOfLinksTakesTheirPlace) {
   const auto told = simulated(asked, "1K");
   ASSERT_TRUE(told.run) << told.run.error().sentence;
   ASSERT_EQ(told.run->notes.size(), 1u);
-  EXPECT_THAT(*told.run->notes.begin(), HasSubstr("times are those of the model of links"));
+  EXPECT_THAT(*told.run->notes.begin(), AllOf(HasSubstr("the ranks are on several instances"),
+                                              HasSubstr("times are those of the model of links")));
+  asked[4] = "2";
+  asked.insert(asked.end(), {"--window", "4"});
+  const auto window = simulated(asked, "1K");
+  ASSERT_TRUE(window.run) << window.run.error().sentence;
+  ASSERT_EQ(window.run->notes.size(), 1u);
+  EXPECT_THAT(*window.run->notes.begin(), HasSubstr("--window is of the model of links"));
 }
 
 }  // namespace
