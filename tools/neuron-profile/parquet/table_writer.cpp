@@ -63,24 +63,28 @@ TableWriter::TableWriter(const Table& table, std::string folder)
     : table_(table),
       folder_(std::move(folder)),
       columns_(table.fields.size()),
-      places_(table.fields.size()) {}
-
-uint32_t TableWriter::known(std::string_view text) {
-  const auto [found, added] =
-      numbers_.try_emplace(std::string(text), static_cast<uint32_t>(texts_.size()));
-  if (added) texts_.emplace_back(text);
-  return found->second;
+      places_(table.fields.size()) {
+  for (size_t field = 0; field < columns_.size(); ++field) {
+    columns_[field].type = table.fields[field].type;
+  }
 }
 
-void TableWriter::note(Column& column, bool present, uint32_t count) {
-  const bool last = column.runs.size() % 2 == 1;
-  if (last == present) {
-    column.runs.back() += count;
-  } else {
-    column.runs.push_back(count);
-  }
-  column.rows += count;
-  if (present) column.values += count;
+uint32_t TableWriter::known(std::string_view text) {
+  if (const auto found = numbers_.find(text); found != numbers_.end()) return found->second;
+  const auto number = static_cast<uint32_t>(texts_.size());
+  numbers_.emplace(text, number);
+  texts_.emplace_back(text);
+  return number;
+}
+
+void TableWriter::Column::clear() {
+  rows = run = 0;
+  present = true;
+  plain.clear();
+  texts.clear();
+  dictionary.clear();
+  truths.clear();
+  runs.clear();
 }
 
 void TableWriter::put_default(Column& column, Type type) {
@@ -90,11 +94,11 @@ void TableWriter::put_default(Column& column, Type type) {
       break;
     case Type::kInt32:
     case Type::kFloat:
-      append(column.plain, uint32_t{0});
+      column.plain.put(uint32_t{0});
       break;
     case Type::kInt64:
     case Type::kDouble:
-      append(column.plain, uint64_t{0});
+      column.plain.put(uint64_t{0});
       break;
     case Type::kText:
     case Type::kTexts:
@@ -102,16 +106,13 @@ void TableWriter::put_default(Column& column, Type type) {
   }
 }
 
-// The rows since the last one that has a value of the field have none.
-void TableWriter::reach(Column& column, size_t field) {
-  const uint32_t missing = group_rows_ - column.rows;
-  if (missing == 0) return;
+void TableWriter::pass_over(Column& column, size_t field, uint32_t missing) {
   const Field& of = table_.fields[field];
-  if (!of.required) return note(column, false, missing);
+  if (!of.required) return column.note(false, missing);
   for (uint32_t n = 0; n < missing; ++n) {
     if (of.type != Type::kText) {
       put_default(column, of.type);
-      note(column, true, 1);
+      column.note(true, 1);
       continue;
     }
     const uint32_t empty = known("");
@@ -122,37 +123,37 @@ void TableWriter::reach(Column& column, size_t field) {
       places[empty] = static_cast<uint32_t>(column.dictionary.size());
     }
     column.texts.push_back(places[empty] - 1);
-    note(column, true, 1);
+    column.note(true, 1);
   }
 }
 
 void TableWriter::set(size_t field, int64_t value) {
   Column& column = columns_[field];
   reach(column, field);
-  if (table_.fields[field].type == Type::kInt32) {
-    append(column.plain, static_cast<int32_t>(value));
+  if (column.type == Type::kInt32) {
+    column.plain.put(static_cast<int32_t>(value));
   } else {
-    append(column.plain, value);
+    column.plain.put(value);
   }
-  note(column, true, 1);
+  column.note(true, 1);
 }
 
 void TableWriter::set_real(size_t field, double value) {
   Column& column = columns_[field];
   reach(column, field);
-  if (table_.fields[field].type == Type::kFloat) {
-    append(column.plain, static_cast<float>(value));
+  if (column.type == Type::kFloat) {
+    column.plain.put(static_cast<float>(value));
   } else {
-    append(column.plain, value);
+    column.plain.put(value);
   }
-  note(column, true, 1);
+  column.note(true, 1);
 }
 
 void TableWriter::set_truth(size_t field, bool value) {
   Column& column = columns_[field];
   reach(column, field);
   column.truths.push_back(value);
-  note(column, true, 1);
+  column.note(true, 1);
 }
 
 void TableWriter::set_known(size_t field, uint32_t text) {
@@ -165,7 +166,7 @@ void TableWriter::set_known(size_t field, uint32_t text) {
     places[text] = static_cast<uint32_t>(column.dictionary.size());
   }
   column.texts.push_back(places[text] - 1);
-  note(column, true, 1);
+  column.note(true, 1);
 }
 
 Result<void> TableWriter::end_row() {
@@ -183,11 +184,13 @@ Result<void> TableWriter::close() {
 // `present`: the level of a row with a value; it takes a byte.
 std::string TableWriter::levels_of(const Column& column, uint8_t present) const {
   std::string runs;
-  for (size_t n = 0; n < column.runs.size(); ++n) {
-    if (column.runs[n] == 0) continue;
-    varint(runs, uint64_t{column.runs[n]} << 1);
-    runs += n % 2 == 0 ? static_cast<char>(present) : '\0';
-  }
+  const auto add = [&](uint32_t rows, bool has_value) {
+    if (rows == 0) return;
+    varint(runs, uint64_t{rows} << 1);
+    runs += has_value ? static_cast<char>(present) : '\0';
+  };
+  for (size_t n = 0; n < column.runs.size(); ++n) add(column.runs[n], n % 2 == 0);
+  add(column.run, column.present);
   std::string out;
   append(out, static_cast<uint32_t>(runs.size()));
   return out + runs;
@@ -200,6 +203,8 @@ std::string TableWriter::indices_of(const Column& column) const {
   std::string out(1, static_cast<char>(width));
   const size_t groups = (column.texts.size() + 7) / 8;
   varint(out, uint64_t{groups} << 1 | 1);
+  size_t at = out.size();
+  out.resize(at + groups * width);
   uint64_t waiting = 0;
   unsigned bits = 0;
   for (size_t n = 0; n < groups * 8; ++n) {
@@ -207,7 +212,7 @@ std::string TableWriter::indices_of(const Column& column) const {
     waiting |= value << bits;
     bits += width;
     while (bits >= 8) {
-      out += static_cast<char>(waiting);
+      out[at++] = static_cast<char>(waiting);
       waiting >>= 8;
       bits -= 8;
     }
@@ -268,7 +273,7 @@ TableWriter::Chunk TableWriter::write_column(size_t field) {
     }
     page += bits;
   } else {
-    page += column.plain;
+    page += column.plain.bytes();
   }
   Thrift header;
   header.begin_element();
@@ -286,7 +291,7 @@ TableWriter::Chunk TableWriter::write_column(size_t field) {
   chunk.values = column.rows;
   write_page(header, page);
   chunk.bytes = at_ - begin;
-  column = Column();
+  column.clear();
   return chunk;
 }
 

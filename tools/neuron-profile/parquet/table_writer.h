@@ -12,6 +12,8 @@
 #ifndef TOOLS_NEURON_PROFILE_PARQUET_TABLE_WRITER_H
 #define TOOLS_NEURON_PROFILE_PARQUET_TABLE_WRITER_H
 
+#include <cstring>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,16 +52,51 @@ class TableWriter {
   const Table& table() const { return table_; }
 
  private:
-  // Rows of one field in the present group.
+  // Numbers as they stand in the file. A std::string would call its library for each of them.
+  class Numbers {
+   public:
+    template <class Number>
+    void put(Number number) {
+      if (used_ + sizeof(number) > bytes_.size()) bytes_.resize(bytes_.size() * 2 + kFirst);
+      std::memcpy(bytes_.data() + used_, &number, sizeof(number));
+      used_ += sizeof(number);
+    }
+    std::string_view bytes() const { return {bytes_.data(), used_}; }
+    void clear() { used_ = 0; }
+
+   private:
+    static constexpr size_t kFirst = 1024;
+    std::vector<char> bytes_;
+    size_t used_ = 0;
+  };
+  // Rows of one field in the present group. Behind it the memory is kept for the next one.
   struct Column {
-    std::string plain;            // numbers
+    Type type = Type::kInt64;  // of the field, beside what each value touches
+    uint32_t rows = 0;
+    uint32_t run = 0;     // rows of the run that is not ended yet
+    bool present = true;  // whether these have a value
+    Numbers plain;
     std::vector<uint32_t> texts;  // places in `dictionary`
     std::vector<uint32_t> dictionary;
     std::vector<bool> truths;
-    // Runs of rows that have a value, and have none, in turn; the first one has values.
-    std::vector<uint32_t> runs = {0};
-    uint32_t rows = 0;
-    uint64_t values = 0;
+    // Ended runs of rows that have a value, and have none, in turn; the first one has values.
+    std::vector<uint32_t> runs;
+
+    void note(bool has_value, uint32_t count) {
+      if (has_value != present) {
+        runs.push_back(run);
+        run = 0;
+        present = has_value;
+      }
+      run += count;
+      rows += count;
+    }
+    void clear();
+  };
+  // Finds a text without making a string of it.
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
   struct Chunk {
     uint64_t data = 0, dictionary = 0, bytes = 0;
@@ -70,8 +107,11 @@ class TableWriter {
     uint32_t rows = 0;
   };
 
-  void reach(Column& column, size_t field);
-  void note(Column& column, bool present, uint32_t count);
+  // The rows since the last one that has a value of the field have none.
+  void reach(Column& column, size_t field) {
+    if (column.rows != group_rows_) pass_over(column, field, group_rows_ - column.rows);
+  }
+  void pass_over(Column& column, size_t field, uint32_t missing);
   void put_default(Column& column, Type type);
   runtime::Result<void> write_group();
   void forget_texts();
@@ -90,7 +130,7 @@ class TableWriter {
   std::vector<Column> columns_;
   std::vector<Group> groups_;
   std::vector<std::string> texts_;
-  std::unordered_map<std::string, uint32_t> numbers_;
+  std::unordered_map<std::string, uint32_t, Hash, std::equal_to<>> numbers_;
   uint32_t epoch_ = 0;
   // Of each column: place of a text in the dictionary of the present group, or 0; else 1 more.
   std::vector<std::vector<uint32_t>> places_;
