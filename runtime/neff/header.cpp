@@ -36,7 +36,7 @@ Result<Header> parse_header(Bytes file) {
   if (header.pkg_version != 1 && header.pkg_version != 2) {
     return fail(
         NRT_INVALID,
-        "header offset {}: packaging version is {}, expected 1 or 2; this is not a NEFF file",
+        "this is not a NEFF file: header offset {}: packaging version is {}, expected 1 or 2",
         NEFF_OFF_PKG_VERSION, header.pkg_version);
   }
   header.header_size = base::load_little<uint64_t>(raw + NEFF_OFF_HEADER_SIZE);

@@ -314,6 +314,19 @@ std::string waiting_ranks(const Options& options, Backend backend) {
       options.ranks, processors, processors == 1 ? "" : "s");
 }
 
+// Empty where the first size of each row is the one that was asked for.
+std::string rounded_size(const Options& options, const std::vector<Block>& blocks) {
+  if (!options.block.metadata.empty() || !options.streams.empty()) return "";
+  const uint64_t asked = options.block.sweep.minimum;
+  for (const Block& block : blocks) {
+    if (block.operation == CCOM_BARRIER || block.rows.empty()) continue;
+    if (const uint64_t size = block.rows.front().size; size > asked) {
+      return format("; {} B are rounded up to {} B, which the ranks can divide", asked, size);
+    }
+  }
+  return "";
+}
+
 // The table is the original's, which says neither where the ranks were nor that a check passed.
 void tell_what_ran(const Options& options, Backend backend, const std::vector<Block>& blocks) {
   if (options.quiet || options.format != tools::Format::kText) return;
@@ -327,6 +340,7 @@ void tell_what_ran(const Options& options, Backend backend, const std::vector<Bl
                  static_cast<unsigned long long>(compared));
   }
   std::fputs(waiting_ranks(options, backend).c_str(), stderr);
+  std::fputs(rounded_size(options, blocks).c_str(), stderr);
   for (size_t i = options.nodes; i < options.hosts.size(); ++i) {
     std::fprintf(stderr, "; host %s takes no part, as --nnodes is %u", options.hosts[i].c_str(),
                  options.nodes);

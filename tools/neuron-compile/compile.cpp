@@ -212,7 +212,8 @@ int compile(const Options& options) {
     const bool bound = !bindings.shapes.empty() || !bindings.dimensions.empty() ||
                        !bindings.constants.empty() || !bindings.end_at.empty() ||
                        bindings.batch != 0;
-    if (bound) {
+    // What is no module at all is told before what its options are for.
+    if (bound && module) {
       return say(
           "--shape, --dim, --batch, --constant and --end-at are for ONNX models; an HLO "
           "module has its shapes already",

@@ -85,6 +85,7 @@ std::string format_text(const Snapshot& snapshot, const Options& options,
     line("runtime-version", snapshot.versions.runtime);
   }
   text += format_table(inventory, options.wide);
+  text += neuron::ls::format_illnesses(snapshot);
   if (options.topology) text += format_topology(inventory, style.unicode);
   if (options.matrix) text += format_matrix(snapshot, measured, style);
   return text;

@@ -84,8 +84,9 @@ class StateCheck {
       if (link.up) continue;
       whole = false;
       add("device.links", Verdict::kFail,
-          "the link to device " + std::to_string(link.device) + " is down", "up",
-          Action::kResetDevice)
+          "the link to device " + std::to_string(link.device) +
+              " is down (what neuron-emulatorctl took down, its link up brings back)",
+          "up", Action::kResetDevice)
           .engine = "link to " + std::to_string(link.device);
     }
     if (expected != nullptr) {

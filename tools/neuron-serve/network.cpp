@@ -371,7 +371,10 @@ bool Network::listen(const std::string& host, uint16_t port, std::string& error)
     return false;
   }
   code = listen_at(parts_->acceptor, {address, port});
-  if (code) error = "cannot listen at " + text_of({address, port}) + ": " + code.message();
+  if (code) {
+    error = "cannot listen at " + text_of({address, port}) + ": " + code.message() +
+            "; --listen names another address";
+  }
   return !code;
 }
 

@@ -167,7 +167,11 @@ int FaultBoard::set_power(unsigned index, bool on) {
   if (int error = check_device(index)) return error;
   Device* device = instance_.device_if_probed(index);
   if (!device) {
-    return fail(-EAGAIN, "device %u has not been opened yet: there is no chip to switch", index);
+    return fail(
+        -EAGAIN,
+        "device %u has not been opened yet: there is no chip to switch; run a program on it first, "
+        "such as neuron-precheck",
+        index);
   }
   const bool was_off = device->chip().faults().off();
   device->chip().set_power(on);

@@ -3,8 +3,11 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -79,6 +82,22 @@ void pin_to(uint32_t rank) {
   }
 }
 
+// Each rank of the host is a thread. To find out one by one that there are too many would take the
+// threads of all other programs first.
+Result<void> check_threads(uint32_t ranks) {
+  rlimit own = {};
+  uint64_t most = ::getrlimit(RLIMIT_NPROC, &own) == 0 ? own.rlim_cur : RLIM_INFINITY;
+  for (const char* path : {"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"}) {
+    uint64_t number = 0;
+    if (std::ifstream(path) >> number) most = std::min(most, number);
+  }
+  if (ranks < most / 2) return {};
+  return fail(CCOM_RESOURCE,
+              "{} ranks would take {} threads of this host, which has {} for all programs; ask for "
+              "fewer ranks (-r), or for modelled time, which needs no threads (--simulate)",
+              ranks, ranks, most);
+}
+
 }  // namespace
 
 struct RankThreads::Rank {
@@ -104,6 +123,7 @@ Result<std::unique_ptr<RankThreads>> RankThreads::start(const RunContext& contex
                         settings.unique_buffers ? settings.operations : 1, buffers));
     participants = std::move(all);
   } else if (root.empty()) {
+    NEURON_CHECK(check_threads(options.ranks));
     NEURON_TRY(all, make_host_participants(options.ranks, settings));
     participants = std::move(all);
   } else {

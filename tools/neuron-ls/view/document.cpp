@@ -241,7 +241,9 @@ const Field kFields[] = {
     {"driver_version", "DRIVER", kNone,
      [](const telemetry::Device&, const Snapshot& s) { return text_or_null(s.versions.driver); }},
     {"error", "ERROR", kNone,
-     [](const telemetry::Device& d, const Snapshot&) { return text_or_null(d.error); }},
+     [](const telemetry::Device& d, const Snapshot&) {
+       return text_or_null(d.error.empty() ? illness_of(d) : d.error);
+     }},
 };
 
 constexpr const char* kUsual[] = {"neuron_device",
@@ -262,6 +264,28 @@ constexpr const char* kUsual[] = {"neuron_device",
 bool is_healthy(const telemetry::Device& device) {
   const auto list = doctor::ailments(device);
   return std::none_of(list.begin(), list.end(), [](const auto& one) { return one.fatal; });
+}
+
+std::string illness_of(const telemetry::Device& device) {
+  std::string text;
+  for (const doctor::Ailment& ailment : doctor::ailments(device)) {
+    if (ailment.fatal) text += (text.empty() ? "" : "; ") + ailment.what;
+  }
+  return text;
+}
+
+// The table has the columns of earlier tools, in which a device without power looks like any other.
+std::string format_illnesses(const Snapshot& snapshot) {
+  constexpr size_t kMost = 4;  // devices that are told one by one
+  std::string text;
+  size_t ill = 0;
+  for (const auto& device : snapshot.devices) {
+    const std::string why = illness_of(device);
+    if (why.empty() || ++ill > kMost) continue;
+    text += "device " + std::to_string(device.index) + ": " + why + "\n";
+  }
+  if (ill > kMost) text += std::to_string(ill - kMost) + " more devices are not healthy\n";
+  return ill == 0 ? text : text + "neuron-doctor says what to do\n";
 }
 
 boost::json::object make_document(const Snapshot& snapshot, const std::vector<Measured>& measured) {

@@ -100,7 +100,8 @@ std::string links_down(const Inventory& inventory) {
   }
   std::string text;
   for (const auto& [a, b] : down) {
-    text += (text.empty() ? "Down: " : ", ") + std::to_string(a) + " - " + std::to_string(b);
+    text += text.empty() ? "\nLinks that are down: " : ", ";
+    text += std::to_string(a) + " - " + std::to_string(b);
   }
   return text.empty() ? text : text + "\n";
 }
@@ -168,11 +169,12 @@ std::string format_topology(const Inventory& inventory, bool unicode) {
     hidden = links - std::min(links, links_shown(places));
     text += drawing(places, glyphs);
   }
+  text += links_down(inventory);
   text += std::string("\nLegend:\n\n") + glyphs.wrap_left + " = Wrap-around link\n";
   if (hidden != 0) {
     text += std::to_string(hidden) + " of the links are not drawn; neuron-ls --matrix shows all\n";
   }
-  return text + links_down(inventory);
+  return text;
 }
 
 }  // namespace neuron::ls

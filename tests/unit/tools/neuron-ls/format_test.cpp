@@ -219,12 +219,12 @@ TEST(NeuronLsTopology, SaysHowManyLinksItCannotDraw) {
 
 TEST(NeuronLsTopology, NamesEachLinkThatIsDownOnce) {
   Inventory ring = inventory({device(0, {2, 1}), device(1, {0, 2}), device(2, {1, 0})});
-  EXPECT_EQ(format_topology(ring, false).find("Down"), std::string::npos);
+  EXPECT_EQ(format_topology(ring, false).find("down"), std::string::npos);
   ring.devices[0].links_down = {1};
   ring.devices[1].links_down = {0, 2};
   ring.devices[2].links_down = {1};
   const std::string text = format_topology(ring, false);
-  EXPECT_NE(text.find("\nDown: 0 - 1, 1 - 2\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nLinks that are down: 0 - 1, 1 - 2\n\nLegend"), std::string::npos) << text;
 }
 
 TEST(Json, SaysHowManyPhysicalCoresACoreHasWhereThatIsAChoice) {

@@ -24,6 +24,24 @@ TEST(NeuronLsOutput, OfTablesIsAsBefore) {
                 format_topology(inventory, false) + format_topology(inventory, true));
 }
 
+TEST(NeuronLsOutput, SaysBelowTheTableWhatIsWrongWithAtMostFourDevices) {
+  telemetry::Snapshot host = rich_host();
+  EXPECT_EQ(
+      format_illnesses(host),
+      "device 1: 4 uncorrectable SRAM errors; 2 uncorrectable memory errors; 1 repairable "
+      "memory error; core 0: pe, sp hang\n"
+      "device 2: it is being reset; the link to device 3 is down\n"
+      "device 3: it does not answer: every register reads all ones; device 3 does not answer; "
+      "the link to device 2 is down\n"
+      "neuron-doctor says what to do\n");
+  while (host.devices.size() < 9) host.devices.push_back(host.devices[3]);
+  const std::string text = format_illnesses(host);
+  EXPECT_NE(text.find("\n4 more devices are not healthy\nneuron-doctor"), std::string::npos)
+      << text;
+  host.devices.resize(1);
+  EXPECT_EQ(format_illnesses(host), "");
+}
+
 TEST(NeuronLsOutput, OfLogicalCoresIsAsBefore) {
   telemetry::Snapshot host = rich_host();
   for (telemetry::Device& device : host.devices) {
