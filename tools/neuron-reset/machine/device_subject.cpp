@@ -42,6 +42,9 @@ Sight DeviceSubject::look(Clock::time_point end) {
     sight.state = device.state;
     sight.error = device.error;
     sight.cores = checks::program_cores(device);
+    for (const telemetry::Link& link : device.links) {
+      if (!link.up) sight.links_down.push_back("device " + std::to_string(link.device));
+    }
     for (const telemetry::Core& core : device.cores) {
       sight.failed_resets += core.failed_resets;
       for (const std::string& engine : core.hung_engines) {

@@ -133,6 +133,10 @@ class Machine {
       }
     }
     std::string wrong, skipped;
+    if (!sight.links_down.empty()) {
+      wrong = "the link to " + listed(sight.links_down) +
+              " is still down (what neuron-emulatorctl took down, its link up brings back)";
+    }
     for (const checks::Finding& finding : findings) {
       if (finding.verdict == checks::Verdict::kFail) {
         wrong += (wrong.empty() ? "" : "; ") + sentence_of(finding);

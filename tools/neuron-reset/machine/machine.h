@@ -52,6 +52,7 @@ struct Sight {
   std::vector<std::string> holders;  // "pid 4711 (python3)"
   std::vector<checks::ProgramCore> cores;
   std::vector<std::string> hung_engines;  // "core 1 DVE"
+  std::vector<std::string> links_down;    // "device 1"
   uint64_t failed_resets = 0;
 };
 

@@ -16,6 +16,7 @@ using namespace std::chrono_literals;
 using checks::Finding;
 using checks::Verdict;
 using telemetry::DeviceState;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -224,6 +225,15 @@ TEST_F(ResetMachine, IsFaultyWhenAnEngineStillHangs) {
   EXPECT_THAT(last_detail(), HasSubstr("core 1 dve"));
   subject_.sights = {before, ready_sight()};
   EXPECT_EQ(run(), State::kReady);
+}
+
+TEST_F(ResetMachine, IsFaultyWhenALinkIsStillDownAndTriesTheRest) {
+  Sight after = ready_sight();
+  after.links_down = {"device 1"};
+  subject_.sights = {after};
+  EXPECT_EQ(run(), State::kFaulty);
+  EXPECT_THAT(last_detail(), HasSubstr("the link to device 1 is still down"));
+  EXPECT_THAT(subject_.verified, Contains("memory"));
 }
 
 TEST_F(ResetMachine, IsFaultyWhenMemoryOrProgramsFailAndNamesAllOfIt) {
