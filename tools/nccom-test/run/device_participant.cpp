@@ -25,6 +25,7 @@
 namespace neuron::nccom {
 
 using ccom::fail;
+using ccom::format;
 using ccom::Result;
 
 namespace {
