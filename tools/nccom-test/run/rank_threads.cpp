@@ -91,10 +91,11 @@ Result<void> check_threads(uint32_t ranks) {
     uint64_t number = 0;
     if (std::ifstream(path) >> number) most = std::min(most, number);
   }
-  if (ranks < most / 2) return {};
+  if (ranks <= most / 2) return {};
   return fail(CCOM_RESOURCE,
-              "{} ranks would take {} threads of this host, which has {} for all programs; ask for "
-              "fewer ranks (-r), or for modelled time, which needs no threads (--simulate)",
+              "{} ranks would take {} threads of this host, which has {} for all programs, half of "
+              "them for this one; ask for fewer ranks (-r), or for modelled time, which needs no "
+              "threads (--simulate)",
               ranks, ranks, most);
 }
 
@@ -112,6 +113,7 @@ Result<std::unique_ptr<RankThreads>> RankThreads::start(const RunContext& contex
   const Options& options = *context.options;
   const HostSettings settings = settings_of(context, root, secret);
   std::vector<std::unique_ptr<Participant>> participants;
+  NEURON_CHECK(check_threads(part.count));
   if (context.backend == Backend::kDevice) {
     // The runtime's libccom knows its providers from there.
     if (!options.providers.empty()) setenv("CCOM_PROVIDERS", options.providers.c_str(), 1);
@@ -123,7 +125,6 @@ Result<std::unique_ptr<RankThreads>> RankThreads::start(const RunContext& contex
                         settings.unique_buffers ? settings.operations : 1, buffers));
     participants = std::move(all);
   } else if (root.empty()) {
-    NEURON_CHECK(check_threads(options.ranks));
     NEURON_TRY(all, make_host_participants(options.ranks, settings));
     participants = std::move(all);
   } else {

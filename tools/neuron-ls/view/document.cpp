@@ -261,10 +261,7 @@ constexpr const char* kUsual[] = {"neuron_device",
 
 }  // namespace
 
-bool is_healthy(const telemetry::Device& device) {
-  const auto list = doctor::ailments(device);
-  return std::none_of(list.begin(), list.end(), [](const auto& one) { return one.fatal; });
-}
+bool is_healthy(const telemetry::Device& device) { return illness_of(device).empty(); }
 
 std::string illness_of(const telemetry::Device& device) {
   std::string text;

@@ -16,13 +16,14 @@
 
 namespace neuron::ls {
 
-// The whole snapshot.
+// Whether nothing that is fatal ails a device.
 bool is_healthy(const telemetry::Device& device);
 // What is wrong with a device that is not healthy, "; " between the reasons; else empty.
 std::string illness_of(const telemetry::Device& device);
 // A line for each such device, four at most; empty if all are healthy.
 std::string format_illnesses(const telemetry::Snapshot& snapshot);
 
+// The whole snapshot.
 boost::json::object make_document(const telemetry::Snapshot& snapshot,
                                   const std::vector<Measured>& measured);
 
