@@ -71,14 +71,20 @@ TEST(Planner, TakesNoFlatRingForFewBytesBetweenHosts) {
   }
 }
 
+// What is taken between hosts whose messages go through the sockets of the kernel.
+ccom_algorithm_t taken_by_stream(const std::vector<uint32_t>& nodes, ccom_operation_t operation,
+                                 uint64_t count) {
+  Planner planner(make_group(nodes), {});
+  planner.price(network_costs({}, "stream on 10.0.0.1"));
+  return planner.plan(make_request(operation, planner.group().ranks(), count))->algorithm;
+}
+
 // Each round of recursive doubling sends the vector once for each rank of a host.
 TEST(Planner, LetsOneRankOfAHostSendFewBytesAndAllRanksMany) {
   for (const std::vector<uint32_t>& nodes :
        {std::vector<uint32_t>{2, 2}, {2, 2, 2, 2}, {8, 8, 8}, {3, 5}}) {
-    Planner planner(make_group(nodes), {});
-    planner.price(network_costs({}, "stream on 10.0.0.1"));
     const auto taken = [&](uint64_t count) {
-      return planner.plan(make_request(CCOM_ALL_REDUCE, planner.group().ranks(), count))->algorithm;
+      return taken_by_stream(nodes, CCOM_ALL_REDUCE, count);
     };
     EXPECT_EQ(taken(2), CCOM_NODE_LEADERS);
     EXPECT_EQ(taken(1024), CCOM_NODE_LEADERS);
@@ -88,9 +94,7 @@ TEST(Planner, LetsOneRankOfAHostSendFewBytesAndAllRanksMany) {
 
 TEST(Planner, HandsBlocksOnWithinAHostWhereMessagesCostMoreThanTheirBytes) {
   const auto taken = [](const std::vector<uint32_t>& nodes, uint64_t count) {
-    Planner planner(make_group(nodes), {});
-    planner.price(network_costs({}, "stream on 10.0.0.1"));
-    return planner.plan(make_request(CCOM_ALL_TO_ALL, planner.group().ranks(), count))->algorithm;
+    return taken_by_stream(nodes, CCOM_ALL_TO_ALL, count);
   };
   EXPECT_EQ(taken({2, 2}, 256), CCOM_TWO_LEVEL);
   EXPECT_EQ(taken({2, 2}, 1 << 20), CCOM_MESH);
@@ -99,10 +103,8 @@ TEST(Planner, HandsBlocksOnWithinAHostWhereMessagesCostMoreThanTheirBytes) {
 
 TEST(Planner, GathersFewBytesThroughOneRankOfEachHost) {
   for (const std::vector<uint32_t>& nodes : {std::vector<uint32_t>{2, 2}, {2, 2, 2, 2}, {8, 8}}) {
-    Planner planner(make_group(nodes), {});
-    planner.price(network_costs({}, "stream on 10.0.0.1"));
     const auto taken = [&](uint64_t count) {
-      return planner.plan(make_request(CCOM_ALL_GATHER, planner.group().ranks(), count))->algorithm;
+      return taken_by_stream(nodes, CCOM_ALL_GATHER, count);
     };
     EXPECT_EQ(taken(256), CCOM_NODE_LEADERS);
     EXPECT_EQ(taken(1024), CCOM_NODE_LEADERS);
