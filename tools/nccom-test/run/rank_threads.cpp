@@ -83,20 +83,28 @@ void pin_to(uint32_t rank) {
 }
 
 // Each rank of the host is a thread. To find out one by one that there are too many would take the
-// threads of all other programs first.
+// threads of all other programs first. A limit of the user alone takes none from others, so all of
+// it may be asked for: the thread that it refuses is told when it is. It does not hold for root.
 Result<void> check_threads(uint32_t ranks) {
   rlimit own = {};
-  uint64_t most = ::getrlimit(RLIMIT_NPROC, &own) == 0 ? own.rlim_cur : RLIM_INFINITY;
+  if (::getuid() != 0 && ::getrlimit(RLIMIT_NPROC, &own) == 0 && ranks > own.rlim_cur) {
+    return fail(CCOM_RESOURCE,
+                "{} ranks would take {} threads, and this user may have {} processes and threads; "
+                "ask for fewer ranks on this host (-r), or raise its limit of processes "
+                "(ulimit -u), or ask for modelled time, which needs no threads (--simulate)",
+                ranks, ranks, own.rlim_cur);
+  }
+  uint64_t all = RLIM_INFINITY;
   for (const char* path : {"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"}) {
     uint64_t number = 0;
-    if (std::ifstream(path) >> number) most = std::min(most, number);
+    if (std::ifstream(path) >> number) all = std::min(all, number);
   }
-  if (ranks <= most / 2) return {};
+  if (ranks <= all / 2) return {};
   return fail(CCOM_RESOURCE,
               "{} ranks would take {} threads of this host, which has {} for all programs, half of "
-              "them for this one; ask for fewer ranks (-r), or for modelled time, which needs no "
-              "threads (--simulate)",
-              ranks, ranks, most);
+              "them for this one; ask for fewer ranks on this host (-r), or for modelled time, "
+              "which needs no threads (--simulate)",
+              ranks, ranks, all);
 }
 
 }  // namespace
