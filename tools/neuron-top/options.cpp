@@ -15,6 +15,9 @@ tools::Manual manual() {
 holds it, and, one pane at a time, a tree of the memory, the processes, and what each engine does. The
 keys of earlier tools hold; `?` lists all of them. Small terminals get a smaller picture.
 
+What ails a device, as an engine that hangs or a link that is down, is told above the cores, and behind
+the device's own where there is room.
+
 It takes no process slot of a device, and changes nothing. Without a device, or when a daemon ends, the
 screen says why, and looks again each interval.)",
       .sections =

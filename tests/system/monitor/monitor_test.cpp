@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <boost/json/serialize.hpp>
+
 #include "tests/system/monitor/monitored.h"
 
 namespace neuron::monitor {
@@ -115,6 +117,29 @@ TEST(MonitorProgram, ServesPrometheusWithoutAStreamAndForgetsTheDead) {
   EXPECT_THAT(get(port, "/healthz"), HasSubstr("200 OK"));
   monitor.process().signal(SIGINT);
   EXPECT_EQ(monitor.process().wait(), 0) << monitor.log();
+}
+
+TEST(MonitorProgram, ReportsALinkThatIsDownAtBothOfItsDevicesUntilItIsUp) {
+  Folder folder;
+  const Daemon daemon(folder, "trn1.32xlarge");
+  Monitor monitor(folder, daemon.emulator());
+  // What the devices that have links down list: "1: [0]".
+  const auto down = [](const json::value& root) {
+    std::string text;
+    const json::value& hardware = root.at("system_data").at("neuron_hw_counters");
+    for (const json::value& device : hardware.at("neuron_devices").as_array()) {
+      const json::value& links = device.at("links_down");
+      if (links.is_array() && links.as_array().empty()) continue;
+      text += std::to_string(device.at("neuron_device_index").to_number<int>()) + ": " +
+              json::serialize(links) + " ";
+    }
+    return text;
+  };
+  EXPECT_EQ(down(monitor.report()), "");
+  ASSERT_EQ(daemon.control({"link", "down", "2", "3"}), 0);
+  monitor.report_when([&](const json::value& root) { return down(root) == "2: [3] 3: [2] "; });
+  ASSERT_EQ(daemon.control({"link", "up", "2", "3"}), 0);
+  monitor.report_when([&](const json::value& root) { return down(root).empty(); });
 }
 
 TEST(MonitorProgram, GoesOnWhenTheDaemonIsKilledAndComesBack) {

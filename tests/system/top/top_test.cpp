@@ -40,6 +40,14 @@ bool has(const Picture& picture, const std::string& expression) {
   return std::regex_search(picture.text(), std::regex(expression));
 }
 
+// Whether the line of the text that has `part` has this end.
+bool ends(const std::string& text, const std::string& part, const std::string& end) {
+  const size_t at = text.find(part);
+  if (at == std::string::npos) return false;
+  const std::string line = text.substr(at, text.find('\n', at) - at);
+  return line.size() >= end.size() && line.substr(line.size() - end.size()) == end;
+}
+
 class TopScreen : public testing::Test {
  protected:
   test::Environment environment() const { return {{"NEURON_EMULATOR", emulator_}}; }
@@ -269,6 +277,26 @@ TEST(TopBatch, WritesDocumentsAndLinesThatTheSchemaTakes) {
     EXPECT_EQ(fits, 0) << complaint;
     EXPECT_THAT(test::read_file(file), HasSubstr(std::to_string(worker.process().pid())));
   }
+}
+
+TEST(TopBatch, NamesALinkThatIsDownInThePictureAndInTheRecords) {
+  const Folder folder;
+  const Daemon daemon(folder, "trn1.32xlarge");
+  ASSERT_EQ(daemon.control({"link", "down", "2", "3"}), 0);
+  const auto [status, picture] = run(daemon.emulator(), "--once --width 80 --height 24");
+  EXPECT_EQ(status, 0);
+  EXPECT_THAT(picture, HasSubstr("\nLinks that are down: 2 - 3\n"));
+  const std::string file = folder.path("out");
+  EXPECT_EQ(run(daemon.emulator(), "--once --format json >" + file).ending, 0);
+  const auto [fits, complaint] = test::shell(kValidate + " neuron-top " + file);
+  EXPECT_EQ(fits, 0) << complaint;
+  EXPECT_THAT(test::read_file(file), HasSubstr("Links that are down: 2 - 3"));
+  const auto [csv_status, csv] = run(daemon.emulator(), "--once --format csv");
+  EXPECT_EQ(csv_status, 0);
+  // Both cores of both devices.
+  for (const char* core : {",2,4,", ",2,5,"}) EXPECT_TRUE(ends(csv, core, ",3")) << csv;
+  for (const char* core : {",3,6,", ",3,7,"}) EXPECT_TRUE(ends(csv, core, ",2")) << csv;
+  EXPECT_TRUE(ends(csv, ",0,0,", ",")) << csv;
 }
 
 TEST(TopBatch, SeveralReportsAreALineEachAndHaveTheirHeadingsOnce) {

@@ -108,6 +108,8 @@ struct DeviceHardware {
   telemetry::DeviceState state = telemetry::DeviceState::kUnknown;
   uint64_t memory_bytes = 0, memory_used = 0;
   std::optional<double> power_percent;
+  // The neighbours whose link is down; none: not known, because the state could not be read.
+  std::optional<std::vector<unsigned>> links_down;
   std::string error;
 };
 struct HardwareGroup : GroupState {

@@ -204,6 +204,14 @@ void write_hardware_counters(JsonWriter& json, const telemetry::HardwareCounters
   json.member("sram_ecc_corrected", counters.sram_ecc_corrected);
 }
 
+void write_links_down(JsonWriter& json, const std::optional<std::vector<unsigned>>& neighbours) {
+  json.key("links_down");
+  if (!neighbours) return json.null();
+  json.open_array();
+  for (const unsigned neighbour : *neighbours) json.value(neighbour);
+  json.close_array();
+}
+
 void write_hardware(JsonWriter& json, const HardwareGroup& group) {
   json.open_object("neuron_hw_counters");
   json.member("period", group.period);
@@ -220,6 +228,7 @@ void write_hardware(JsonWriter& json, const HardwareGroup& group) {
     json.member("memory_used_bytes", device.memory_used);
     json.key("power_percent");
     device.power_percent ? json.value(*device.power_percent) : json.null();
+    write_links_down(json, device.links_down);
     json.member("error", device.error);
     json.close_object();
   }

@@ -11,9 +11,10 @@ using boost::json::object;
 using boost::json::value;
 using tools::Unit;
 
-array numbers(const std::vector<int>& pids) {
+template <typename Number>
+array numbers(const std::vector<Number>& of) {
   array list;
-  for (const int pid : pids) list.push_back(pid);
+  for (const Number number : of) list.push_back(number);
   return list;
 }
 
@@ -66,7 +67,8 @@ tools::Records build_records(const View& view, const telemetry::Snapshot& now,
                      {"errors", "ERRORS"},
                      {"memory_used_bytes", "MEMORY", Unit::kBytes},
                      {"pids", "PIDS"},
-                     {"hung_engines", "HUNG"}};
+                     {"hung_engines", "HUNG"},
+                     {"links_down", "LINKS DOWN"}};
   // The time is in each record too, because a stream has nothing but records.
   const double time = std::chrono::duration<double>(now.at.time_since_epoch()).count();
   for (const DeviceRow& device : view.devices) {
@@ -82,6 +84,7 @@ tools::Records build_records(const View& view, const telemetry::Snapshot& now,
       row.emplace_back(cell.memory_bytes);
       row.emplace_back(numbers(cell.pids));
       row.emplace_back(texts(cell.hung_engines));
+      row.emplace_back(numbers(device.links_down));
       records.rows.push_back(std::move(row));
     }
   }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
+#include <utility>
 
 #include "tools/common/terminal.h"
 #include "tools/neuron-top/model/rows.h"
@@ -20,7 +22,7 @@ bool is_application(const Process& process) {
   return !process.cores.empty() || !process.models.empty();
 }
 
-std::string badge_of(const Device& device) {
+std::string badge_of(const Device& device, size_t links_down) {
   if (device.state == DeviceState::kResetting) return "resetting";
   if (device.state == DeviceState::kInvalid) return "invalid";
   if (device.state == DeviceState::kOff) return "off";
@@ -33,7 +35,8 @@ std::string badge_of(const Device& device) {
       0) {
     return "ECC";
   }
-  return device.error.empty() ? "" : "no answer";
+  if (!device.error.empty()) return "no answer";
+  return links_down == 0 ? "" : links_down == 1 ? "link down" : "links down";
 }
 
 // "v2", or "v3d" where a logical core is two physical ones.
@@ -52,7 +55,10 @@ DeviceRow build_device(const Device& device, const Scope& scope) {
   row.device = device.index;
   row.memory_used = device.memory_used;
   row.memory_bytes = device.memory_bytes;
-  row.badge = badge_of(device);
+  for (const telemetry::Link& link : device.links) {
+    if (!link.up) row.links_down.push_back(link.device);
+  }
+  row.badge = badge_of(device, row.links_down.size());
   const std::string key = "d" + std::to_string(device.index);
   const std::string& selected = scope.state.selected;
   row.selected = selected == key || selected.rfind(key + "/", 0) == 0;
@@ -118,6 +124,23 @@ void build_tabs(const Snapshot& now, const State& state, View& view) {
             [](const Tab& a, const Tab& b) { return a.pid < b.pid; });
 }
 
+// All links that are down, in the words of neuron-ls. Each once, though both of its ends tell of
+// it, and on one line: there are few lines for notes, and processes need them as well.
+void add_links_down(const Snapshot& now, View& view) {
+  std::set<std::pair<unsigned, unsigned>> down;
+  for (const Device& device : now.devices) {
+    for (const telemetry::Link& link : device.links) {
+      if (!link.up) down.insert(std::minmax(device.index, link.device));
+    }
+  }
+  std::string note;
+  for (const auto& [a, b] : down) {
+    note += (note.empty() ? "Links that are down: " : ", ") + std::to_string(a) + " - " +
+            std::to_string(b);
+  }
+  if (!note.empty()) view.notes.push_back(std::move(note));
+}
+
 void add_notes(const Snapshot& now, View& view) {
   if (!now.error.empty()) view.notes.push_back(tools::printable(now.error));
   for (const Device& device : now.devices) {
@@ -132,6 +155,7 @@ void add_notes(const Snapshot& now, View& view) {
       }
     }
   }
+  add_links_down(now, view);
   for (const Process& process : now.processes) {
     if (!process.error.empty()) {
       view.notes.push_back("process " + std::to_string(process.pid) + ": " +

@@ -192,6 +192,19 @@ TEST(Observer, ReportsErrorsOfMemoryOfThePeriodAndSinceTheStart) {
   EXPECT_EQ(seen.hardware->devices[1].error, "");
 }
 
+TEST(Observer, ListsTheNeighboursWhoseLinkIsDownOfDevicesThatAnswer) {
+  Snapshot now = host_at(1);
+  now.devices[0].links = {{.device = 1, .up = false}, {.device = 4}, {.device = 3, .up = false}};
+  Watch watch(host_at(0));
+  Observation seen = watch.see(now);
+  EXPECT_EQ(seen.hardware->devices[0].links_down, (std::vector<unsigned>{1, 3}));
+  EXPECT_EQ(seen.hardware->devices[1].links_down, std::vector<unsigned>());
+  // A device that does not answer: a snapshot has its index and the reason, and no more.
+  now.devices[0] = {.index = 0, .error = "device 0 does not answer"};
+  seen = watch.see(now);
+  EXPECT_EQ(seen.hardware->devices[0].links_down, std::nullopt);
+}
+
 TEST(Observer, SaysWhatTheHardwareIsAndWhyThereIsNone) {
   Watch watch(host_at(0));
   const Observation seen = watch.see(host_at(1));

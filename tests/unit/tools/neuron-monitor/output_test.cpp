@@ -136,6 +136,37 @@ TEST(Report, KeepsTheInstanceToItselfWhenAsked) {
   EXPECT_THAT(without, HasSubstr("\"instance_id\":\"\""));
 }
 
+// The observation of two devices in the middle of a ring, whose links are down as told.
+Observation with_links(std::optional<std::vector<unsigned>> first,
+                       std::optional<std::vector<unsigned>> second) {
+  Observation of;
+  of.hardware.emplace();
+  for (auto& down : {first, second}) {
+    DeviceHardware& device = of.hardware->devices.emplace_back();
+    device.index = static_cast<unsigned>(of.hardware->devices.size() - 1);
+    device.state = down ? telemetry::DeviceState::kReady : telemetry::DeviceState::kUnknown;
+    device.links_down = down;
+    if (!down) device.error = "it does not answer";
+  }
+  return of;
+}
+
+TEST(Report, ListsTheLinksThatAreDownOrThatNobodyKnows) {
+  const auto of_devices = [](const Observation& of) {
+    const std::string report = format_report(of, {});
+    EXPECT_TRUE(valid(report));
+    json::array out;
+    const json::value root = json::parse(report);
+    for (const json::value& device :
+         root.at("system_data").at("neuron_hw_counters").at("neuron_devices").as_array()) {
+      out.push_back(device.at("links_down"));
+    }
+    return json::serialize(out);
+  };
+  EXPECT_EQ(of_devices(with_links({{1, 3}}, {{}})), "[[1,3],[]]");
+  EXPECT_EQ(of_devices(with_links({{}}, std::nullopt)), "[[],null]");
+}
+
 TEST(Report, ThatIsPrettySaysTheSame) {
   Host host;
   const Observation of = host.see(1, {pod_process(10, "llm")});
@@ -173,6 +204,27 @@ TEST(Prometheus, HasTheNamesAndLabelsOfTheCompanion) {
   const std::string open = format_prometheus(board.exposition(), true);
   EXPECT_THAT(open, HasSubstr("# TYPE execution_status counter\n"));
   EXPECT_THAT(open, ::testing::EndsWith("\n# EOF\n"));
+}
+
+TEST(Prometheus, CountsLinksThatAreDownAndCallsTheirDeviceNotHealthy) {
+  MetricFamilies board(false);
+  board.update(with_links({{1, 3}}, {{}}));
+  const std::string text = format_prometheus(board.exposition(), false);
+  EXPECT_THAT(text, HasSubstr("\n# TYPE neurondevice_links_down gauge\n"
+                              "neurondevice_links_down{neuron_device_index=\"0\"} 2\n"
+                              "neurondevice_links_down{neuron_device_index=\"1\"} 0\n"));
+  EXPECT_THAT(text,
+              HasSubstr("\nneurondevice_healthy{neuron_device_index=\"0\",state=\"ready\"} 0\n"
+                        "neurondevice_healthy{neuron_device_index=\"1\",state=\"ready\"} 1\n"));
+  EXPECT_THAT(json::serialize(json::parse(format_otlp(board.exposition()))),
+              HasSubstr("\"neuron.device.links_down\""));
+  // Links are up again; of the second device nothing is known.
+  board.update(with_links({{}}, std::nullopt));
+  const std::string later = format_prometheus(board.exposition(), false);
+  EXPECT_THAT(later, HasSubstr("\nneurondevice_links_down{neuron_device_index=\"0\"} 0\n"));
+  EXPECT_THAT(later, Not(HasSubstr("neurondevice_links_down{neuron_device_index=\"1\"}")));
+  EXPECT_THAT(later,
+              HasSubstr("\nneurondevice_healthy{neuron_device_index=\"0\",state=\"ready\"} 1\n"));
 }
 
 TEST(Prometheus, WritesEachSampleOnce) {

@@ -313,6 +313,37 @@ TEST(TopView, CarriesWhatIsWrongAsNotesAndBadges) {
   EXPECT_EQ(person.view().devices[1].badge, "resetting");
 }
 
+TEST(TopView, NamesALinkThatIsDownOnceAndAtBothOfItsDevices) {
+  Snapshot host = busy_host(10, 4);
+  for (unsigned index = 0; index < 4; ++index) {
+    host.devices[index].links = {{.device = (index + 1) % 4}, {.device = (index + 3) % 4}};
+  }
+  EXPECT_THAT(view_of(host).notes, ElementsAre());
+  EXPECT_EQ(view_of(host).devices[2].badge, "");
+  host.devices[2].links[0].up = host.devices[3].links[1].up = false;
+  host.processes[1].error = "its record is broken";
+  View view = view_of(host);
+  EXPECT_THAT(view.notes,
+              ElementsAre("Links that are down: 2 - 3", "process 200: its record is broken"));
+  EXPECT_EQ(view.devices[1].badge, "");
+  EXPECT_EQ(view.devices[2].badge, "link down");
+  EXPECT_EQ(view.devices[3].badge, "link down");
+  EXPECT_THAT(view.devices[3].links_down, ElementsAre(2u));
+  // The other end of the second one did not answer.
+  host.devices[3].links[0].up = false;
+  host.devices[0] = {.index = 0, .error = "it does not answer"};
+  view = view_of(host);
+  EXPECT_EQ(view.notes[1], "Links that are down: 0 - 3, 2 - 3");
+  EXPECT_EQ(view.devices[0].badge, "no answer");
+  EXPECT_EQ(view.devices[3].badge, "links down");
+  // What keeps a device from working at all comes first.
+  host.devices[2].state = telemetry::DeviceState::kResetting;
+  host.devices[3].cores[0].hung_engines = {"sp"};
+  view = view_of(host);
+  EXPECT_EQ(view.devices[2].badge, "resetting");
+  EXPECT_EQ(view.devices[3].badge, "hung");
+}
+
 TEST(TopView, NamesSizesAsTheOriginalDoes) {
   EXPECT_EQ(size_text(0), "0.0B");
   EXPECT_EQ(size_text(4096), "4.0KB");
@@ -344,6 +375,22 @@ TEST(TopRecords, HaveARecordForEachCoreInEveryFormat) {
   const std::string lines = tools::render(records, tools::Format::kNdjson, {});
   const auto line = boost::json::parse(lines.substr(0, lines.find('\n')));
   EXPECT_EQ(line.at("time_seconds").to_number<double>(), 1'700'000'010.0);
+}
+
+TEST(TopRecords, HaveTheNeighboursWhoseLinkIsDownInEachCoreOfADevice) {
+  Person person;
+  person.host.devices[1].links = {
+      {.device = 0, .up = false}, {.device = 5}, {.device = 3, .up = false}};
+  const tools::Records records = build_records(person.view(), person.host, {});
+  const auto document = boost::json::parse(tools::render(records, tools::Format::kJson, {}));
+  const auto& cores = document.at("cores").as_array();
+  ASSERT_EQ(cores.size(), 4u);
+  EXPECT_EQ(cores[1].at("links_down"), boost::json::array());
+  EXPECT_EQ(cores[2].at("links_down"), boost::json::array({0, 3}));
+  EXPECT_EQ(cores[3].at("links_down"), boost::json::array({0, 3}));
+  const std::string csv = tools::render(records, tools::Format::kCsv, {});
+  EXPECT_NE(csv.find(",links_down\n"), std::string::npos) << csv;
+  EXPECT_NE(csv.find(",0 3\n"), std::string::npos) << csv;
 }
 
 }  // namespace

@@ -251,6 +251,30 @@ TEST(TopLayout, WrapsNotesAtWordsWithoutLosingOne) {
   EXPECT_EQ(lines[2], "since it has ended; start it");
 }
 
+TEST(TopLayout, SaysWhichLinksAreDownInWordsOnEightyColumnsAndAtTheRowsWhereTheyFit) {
+  Snapshot host = busy_host(10, 4);
+  host.devices[2].links = {{.device = 3, .up = false}};
+  host.devices[3].links = {{.device = 2, .up = false}};
+  const View view = view_of(host);
+  EXPECT_EQ(lines_of(text_of(view, 80, 24))[1], "Links that are down: 2 - 3");
+  EXPECT_THAT(line_of(view, 120, "ND2 "), ::testing::EndsWith("  link down"));
+  EXPECT_THAT(line_of(view, 120, "ND1 "), Not(HasSubstr("down")));
+  EXPECT_THAT(text_of(view, 40, 12), HasSubstr("Links that are down: 2 - 3"));
+}
+
+TEST(TopLayout, NamesEveryLinkOfAHostThatHasLostAllOnEightyColumns) {
+  Snapshot host = busy_host(10, 16);
+  for (telemetry::Device& device : host.devices) {
+    device.links = {{.device = (device.index + 1) % 16, .up = false},
+                    {.device = (device.index + 15) % 16, .up = false}};
+  }
+  const std::vector<std::string> lines = lines_of(text_of(view_of(host), 80, 24));
+  ASSERT_EQ(lines.size(), 24u);
+  EXPECT_THAT(lines[1], ::testing::StartsWith("Links that are down: 0 - 1, 0 - 15, 1 - 2, "));
+  EXPECT_THAT(lines[2], ::testing::EndsWith("14 - 15"));
+  EXPECT_THAT(lines[3], ::testing::StartsWith("NeuronCore v2 Utilization"));
+}
+
 TEST(TopLayout, KeepsTheSelectedRowInTheWindow) {
   const Snapshot host = busy_host(10, 16);
   State state;
