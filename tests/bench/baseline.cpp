@@ -3,10 +3,13 @@
 
 #include <cpuid.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <utility>
 
 namespace neuron::bench {
 namespace {
@@ -29,37 +32,75 @@ std::string processor() {
   return std::string(vendor) + "-" + std::to_string(family) + "-" + std::to_string(model);
 }
 
+// "name": {"ratio": 0.5, "goal": 0.75, "at most": false, "met": false, "peer": "OpenBLAS", "day":
+// "2026-12-31"}, in one line.
+constexpr const char* kLine =
+    " \"%127[^\"]\": {\"ratio\": %lf, \"goal\": %lf, \"at most\": %7[a-z], \"met\": "
+    "%7[a-z], \"peer\": \"%255[^\"]\", \"day\": \"%15[0-9-]\"}";
+
+// Of a peer's name, which the code gives: a quotation mark would end it.
+std::string without_quotes(std::string text) {
+  std::replace(text.begin(), text.end(), '"', '\'');
+  return text;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  char text[16] = "";
+  std::strftime(text, sizeof text, "%Y-%m-%d", gmtime_r(&now, &parts));
+  return text;
+}
+
 }  // namespace
 
 Baseline::Baseline()
-    : path_(std::string(NEURON_SOURCE_DIR) + "/tests/bench/baselines/" + processor() + ".json") {
+    : Baseline(std::string(NEURON_SOURCE_DIR) + "/tests/bench/baselines/" + processor() + ".json") {
+}
+
+Baseline::Baseline(std::string path) : path_(std::move(path)) {
   std::FILE* file = std::fopen(path_.c_str(), "r");
   if (file == nullptr) return;
-  char line[256];
-  while (std::fgets(line, sizeof(line), file) != nullptr) {
-    char name[128];
-    double ratio = 0;
-    if (std::sscanf(line, " \"%127[^\"]\": %lf", name, &ratio) == 2) before_[name] = ratio;
+  char line[512];
+  while (std::fgets(line, sizeof line, file) != nullptr) {
+    char name[128], most[8], met[8], peer[256], day[16];
+    BaselineRow row;
+    if (std::strchr(line, ':') == nullptr) continue;  // a brace
+    if (std::sscanf(line, kLine, name, &row.ratio, &row.goal, most, met, peer, day) != 7) {
+      std::fprintf(stderr, "%s has a line that is not understood, and is not written: %s",
+                   path_.c_str(), line);
+      understood_ = false;
+      continue;
+    }
+    row.at_most = std::strcmp(most, "true") == 0;
+    row.met = std::strcmp(met, "true") == 0;
+    row.peer = peer;
+    row.day = day;
+    before_[name] = row;
   }
   std::fclose(file);
 }
 
-void Baseline::look(const std::string& name, double ratio, bool smaller_is_better) {
-  now_[name] = ratio;
+bool Baseline::look(const std::string& name, const BaselineRow& row) {
+  now_[name] = row;
+  now_[name].peer = without_quotes(row.peer);
+  if (row.day.empty()) now_[name].day = today();
   const auto found = before_.find(name);
-  if (found == before_.end() || found->second <= 0) return;
-  const double change = ratio / found->second - 1;
-  if (change <= kTolerance && change >= -kTolerance) return;
+  if (found == before_.end() || found->second.ratio <= 0) return false;
+  const double change = row.ratio / found->second.ratio - 1;
+  if (change <= kTolerance && change >= -kTolerance) return false;
   std::fprintf(stderr, "%s has become %s: %.3f instead of %.3f (%+.0f %%) in %s\n", name.c_str(),
-               (change < 0) == smaller_is_better ? "better" : "worse", ratio, found->second,
+               (change < 0) == row.at_most ? "better" : "worse", row.ratio, found->second.ratio,
                100 * change, path_.c_str());
+  return true;
 }
 
 bool Baseline::save() const {
   const char* wish = std::getenv("NEURON_BENCH_BASELINE");
   if (wish == nullptr || std::strcmp(wish, "write") != 0) return true;
-  std::map<std::string, double> all = before_;
-  for (const auto& [name, ratio] : now_) all[name] = ratio;
+  if (!understood_) return false;
+  std::map<std::string, BaselineRow> all = before_;
+  for (const auto& [name, row] : now_) all[name] = row;
   std::FILE* file = std::fopen(path_.c_str(), "w");
   if (file == nullptr) {
     std::fprintf(stderr, "the baseline %s cannot be written: %s\n", path_.c_str(),
@@ -68,8 +109,13 @@ bool Baseline::save() const {
   }
   std::fprintf(file, "{\n");
   const char* before = "";
-  for (const auto& [name, ratio] : all) {
-    std::fprintf(file, "%s  \"%s\": %.3f", before, name.c_str(), ratio);
+  for (const auto& [name, row] : all) {
+    std::fprintf(file,
+                 "%s  \"%s\": {\"ratio\": %.3f, \"goal\": %.3g, \"at most\": %s, \"met\": %s, "
+                 "\"peer\": \"%s\", "
+                 "\"day\": \"%s\"}",
+                 before, name.c_str(), row.ratio, row.goal, row.at_most ? "true" : "false",
+                 row.met ? "true" : "false", row.peer.c_str(), row.day.c_str());
     before = ",\n";
   }
   std::fprintf(file, "\n}\n");

@@ -53,7 +53,7 @@ Outcome run(const Ratio& ratio, Baseline& baseline) {
       ratio.name.c_str(), a, b, ratio.peer_name.c_str(), ratio.unit.c_str(), a / b, ratio.goal,
       ratio.smaller_is_better ? "at most" : "at least", met ? "true" : "false");
   std::fflush(stdout);
-  baseline.look(ratio.name, a / b, ratio.smaller_is_better);
+  baseline.look(ratio.name, {a / b, ratio.goal, ratio.smaller_is_better, met, ratio.peer_name});
   return met ? Outcome::kMet : Outcome::kMissed;
 }
 

@@ -41,14 +41,14 @@ const char* judged(bool met) {
 void report(const Row& row) {
   const double ratio = row.ours / row.peer;
   const bool at_most = row.bound == Bound::kAtMost;
+  const bool met = at_most ? ratio <= row.goal : ratio >= row.goal;
   std::printf(
       "{\"name\":\"%s\", \"ours\":%.6g, \"peer\":%.6g, \"peer_name\":\"%s\", \"unit\":\"%s\", "
       "\"ratio\":%.3f, \"goal\":%.2f, \"bound\":\"%s\", \"met\":%s}\n",
       row.name.c_str(), row.ours, row.peer, row.peer_name.c_str(), row.unit.c_str(), ratio,
-      row.goal, at_most ? "at most" : "at least",
-      judged(at_most ? ratio <= row.goal : ratio >= row.goal));
+      row.goal, at_most ? "at most" : "at least", judged(met));
   std::fflush(stdout);
-  baseline().look(row.name, ratio, at_most);
+  baseline().look(row.name, {ratio, row.goal, at_most, met, row.peer_name});
 }
 
 int missed() { return missed_goals; }
