@@ -93,7 +93,9 @@ Result<Settings> read_settings(const ccom_options_t* options) {
   NEURON_TRY(memory, number_of("CCOM_MEMORY", true, 1, kMostMemory, uint64_t{1} << 30));
   settings.memory_bytes = given.memory_bytes != 0 ? given.memory_bytes : memory;
   if (settings.memory_bytes > kMostMemory) {
-    return fail(CCOM_INVALID, "options->memory_bytes is {}, at most {} are possible",
+    return fail(CCOM_INVALID,
+                "a communicator is asked for {} bytes of shared memory (memory_bytes of its "
+                "options), at most {} are possible; use smaller buffers",
                 settings.memory_bytes, kMostMemory);
   }
   NEURON_TRY(shared, number_of("CCOM_SHARED_MEMORY", false, 0, 1, 1));
