@@ -21,6 +21,9 @@ namespace {
 
 constexpr size_t kPrograms = 512;  // remembered
 constexpr auto kSuspicious = std::chrono::milliseconds(10);
+// For each other rank, whose call a waiting rank compares with its own: if hundreds share a few
+// processors, to compare all of them at each look would leave no time for the operation.
+constexpr auto kBetweenComparisons = std::chrono::microseconds(200);
 
 class HostExecution;
 
@@ -159,12 +162,18 @@ class HostExecutor final : public Executor {
       return task.fail_with(context_.interruption());
     }
     const base::Moment now = base::Clock::now();
+    const bool over = now - silent_since > timeout;
+    std::optional<Error> left;
     if (now - silent_since > kSuspicious) {
       note(task);
-      if (auto error = task.disagreement()) return task.fail_with(std::move(*error));
-      if (auto error = task.desertion()) return task.fail_with(std::move(*error));
+      left = task.desertion();
     }
-    if (now - silent_since > timeout) {
+    // A rank that called something else and then left, or never comes, is told by what it called.
+    if (left || over || (now - silent_since > kSuspicious && compares(task, now))) {
+      if (auto error = task.disagreement()) return task.fail_with(std::move(*error));
+    }
+    if (left) return task.fail_with(std::move(*left));
+    if (over) {
       const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(now - silent_since);
       return task.fail_with(host_timeout(task, silent));
     }
@@ -182,6 +191,16 @@ class HostExecutor final : public Executor {
   const ExecutorContext& context() const { return context_; }
 
  private:
+  // Whether it is time to compare the calls of all ranks on the task's stream again.
+  bool compares(const HostTask& task, base::Moment now) {
+    const auto between =
+        std::max<base::Clock::duration>(kSuspicious, context_.arenas.size() * kBetweenComparisons);
+    base::Moment& compared = compared_[task.signature().stream];
+    if (now - compared < between) return false;
+    compared = now;
+    return true;
+  }
+
   Result<Stream*> usable(const Signature& signature) {
     if (signature.stream >= CCOM_MAX_STREAMS) {
       return fail(CCOM_INVALID, "stream {} does not exist: there are {}", signature.stream,
@@ -263,6 +282,7 @@ class HostExecutor final : public Executor {
 
   ExecutorContext context_;
   const bool crowded_;
+  std::array<base::Moment, CCOM_MAX_STREAMS> compared_{};  // by stream
   const HostLimits limits_;
   std::vector<std::unique_ptr<Stream>> streams_;
   // By plan: one with separate buffers, one in place.

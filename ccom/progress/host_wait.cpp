@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 
 namespace neuron::ccom {
@@ -14,6 +15,9 @@ namespace {
 // preempts the others.
 constexpr auto kYielding = std::chrono::milliseconds(2);
 constexpr auto kYieldingCrowded = std::chrono::microseconds(50);
+// A sleeper looks up after a millisecond. Hundreds of ranks that did so would take all of a few
+// processors for that alone, so they sleep longer, the more they are.
+constexpr size_t kRanksOfAMillisecond = 64;
 
 }  // namespace
 
@@ -33,8 +37,10 @@ bool HostWait::long_turn(HostTask& task) {
   const uint32_t wakes = sleep.wakes.load(std::memory_order_acquire);
   sleep.sleepers.store(1, std::memory_order_seq_cst);
   if (task.waiting_for() == rank && rank != task.lane().context->rank) {
-    const timespec millisecond{0, 1'000'000};
-    syscall(SYS_futex, &sleep.wakes, FUTEX_WAIT, wakes, &millisecond, nullptr, 0);
+    const auto milliseconds =
+        static_cast<long>(1 + task.lane().streams.size() / kRanksOfAMillisecond);
+    const timespec longest{0, std::min(milliseconds, 100L) * 1'000'000};
+    syscall(SYS_futex, &sleep.wakes, FUTEX_WAIT, wakes, &longest, nullptr, 0);
   }
   turns_ = first + 30;  // the next turn checks again
   return true;

@@ -403,6 +403,16 @@ TEST(HostExecutor, NamesBothCallsWhereRanksThatNeverMeetDisagree) {
   EXPECT_EQ(errors[1].status, CCOM_MISMATCH);
 }
 
+TEST(HostExecutor, ADisagreementIsToldWhereTheDeadlineComesBeforeCallsAreCompared) {
+  HostJob job(3);
+  const milliseconds patience(2);
+  (void)failure_of(job, 2, request_of(CCOM_BROADCAST, CCOM_MESH, 100, 3), 0, patience);
+  const Error error =
+      failure_of(job, 0, request_of(CCOM_ALL_GATHER, CCOM_RING, 50000, 3), 0, patience);
+  EXPECT_EQ(error.status, CCOM_MISMATCH) << error.sentence;
+  EXPECT_THAT(error.sentence, testing::HasSubstr("broadcast 0"));
+}
+
 TEST(HostExecutor, ARankThatLeftIsNotWaitedForUntilTheDeadline) {
   for (const bool apart : {false, true}) {
     HostJob job(3, apart, true, milliseconds(600000));
