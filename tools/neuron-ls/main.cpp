@@ -12,13 +12,13 @@
 #include "tools/common/json_text.h"
 #include "tools/common/output.h"
 #include "tools/neuron-doctor/checks/access.h"
-#include "tools/neuron-doctor/checks/health.h"
 #include "tools/neuron-ls/manual.h"
 #include "tools/neuron-ls/measure.h"
 #include "tools/neuron-ls/view/document.h"
 #include "tools/neuron-ls/view/inventory.h"
 #include "tools/neuron-ls/view/matrix.h"
 #include "tools/neuron-ls/view/options.h"
+#include "tools/telemetry/health.h"
 
 namespace {
 
@@ -124,7 +124,7 @@ int complain(const Snapshot& snapshot, const Options& options) {
       }
       continue;
     }
-    for (const neuron::doctor::Ailment& ailment : neuron::doctor::ailments(device)) {
+    for (const neuron::telemetry::Ailment& ailment : neuron::telemetry::ailments(device)) {
       if (!ailment.fatal) continue;
       status = tools::kUnhealthy;
       std::fprintf(stderr, "neuron-ls: device %u: %s; %s\n", device.index,

@@ -80,6 +80,7 @@ struct Child {
   tools::ChildProcess process;
   WorkerPart part;
   std::string name;
+  std::string launch = {};  // the command that starts it on its host
   std::string text = {};
 };
 
@@ -90,7 +91,8 @@ class ProcessTeam final : public Team {
   ~ProcessTeam() override { stop(std::chrono::milliseconds(0)); }
 
   Result<void> start(const std::vector<std::string>& words, const WorkerPart& part,
-                     const std::string& name, const std::string& secret, const std::string& log) {
+                     const std::string& name, const std::string& launch, const std::string& secret,
+                     const std::string& log) {
     base::FileDescriptor errors;
     if (!log.empty()) {
       errors =
@@ -104,7 +106,8 @@ class ProcessTeam final : public Team {
                                                 .log = errors.get(),
                                                 .signal_at_our_death = SIGKILL}),
                 .part = part,
-                .name = name};
+                .name = name,
+                .launch = launch};
     if (child.process.ended_by(base::Deadline::after(std::chrono::milliseconds(0))) &&
         child.process.ending().how == tools::Ending::How::kNotStarted) {
       return ccom::system_error(child.process.ending().code,
@@ -163,12 +166,14 @@ class ProcessTeam final : public Team {
 
   void tell_end(Child& child, Collector& collector) {
     // The output is closed; the process itself ends at once or is stuck.
+    const std::string which =
+        child.launch.empty() ? child.name : format("{}, by '{}'", child.name, child.launch);
     std::string how = "its process closed its output";
     if (child.process.ended_by(base::Deadline::after(std::chrono::seconds(1)))) {
       const tools::Ending& ending = child.process.ending();
       how = ending.how == tools::Ending::How::kNotStarted || ending.code == kNoProgram
-                ? format("its process could not be started ({})", child.name)
-                : format("its process ({}) {}", child.name, ending.sentence());
+                ? format("its process could not be started ({})", which)
+                : format("its process ({}) {}", which, ending.sentence());
     }
     for (uint32_t i = 0; i < child.part.count; ++i) collector.lost(child.part.first + i, how);
   }
@@ -176,6 +181,12 @@ class ProcessTeam final : public Team {
   std::unique_ptr<EmulatorDaemon> emulator_;
   std::vector<Child> children_;
 };
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + word;
+  return line;
+}
 
 std::string quoted_for_shell(const std::string& word) {
   std::string text = "'";
@@ -281,6 +292,7 @@ Result<std::unique_ptr<Team>> start_processes(const RunContext& context) {
     std::vector<std::string> words;
     const bool remote = !options.hosts.empty();
     if (remote) words = split_command(options.launch, options.hosts[node]);
+    const std::string launch = joined(words);
     const bool shell = !words.empty() && words.front().find("ssh") != std::string::npos;
     std::vector<std::string> own = {tools::own_program()};
     own.insert(own.end(), options.arguments.begin(), options.arguments.end());
@@ -296,11 +308,9 @@ Result<std::unique_ptr<Team>> start_processes(const RunContext& context) {
                                 ? ""
                                 : format("{}/nccom-test-rank{}.log", options.log_folder, first);
     if (options.debug) {
-      std::string line;
-      for (const std::string& word : words) line += " " + word;
-      std::fprintf(stderr, "nccom-test: %s:%s\n", name.c_str(), line.c_str());
+      std::fprintf(stderr, "nccom-test: %s: %s\n", name.c_str(), joined(words).c_str());
     }
-    NEURON_CHECK(team->start(words, {first, of_process}, name, secret, log));
+    NEURON_CHECK(team->start(words, {first, of_process}, name, launch, secret, log));
   }
   return std::unique_ptr<Team>(std::move(team));
 }

@@ -5,7 +5,7 @@
 
 #include "tools/common/time_text.h"
 #include "tools/neuron-doctor/checks/check.h"
-#include "tools/neuron-doctor/checks/health.h"
+#include "tools/telemetry/health.h"
 
 namespace neuron::doctor {
 namespace {
@@ -17,9 +17,9 @@ std::string title(const telemetry::Device& device) {
 void check_health(const Host& host, Checks& checks) {
   unsigned healthy = 0;
   for (const telemetry::Device& device : host.snapshot.devices) {
-    const std::vector<Ailment> list = ailments(device);
+    const std::vector<telemetry::Ailment> list = telemetry::ailments(device);
     if (list.empty()) ++healthy;
-    for (const Ailment& ailment : list) {
+    for (const telemetry::Ailment& ailment : list) {
       checks.push_back({"device." + std::to_string(device.index) + ".health", "health of a device",
                         ailment.fatal ? Verdict::kFail : Verdict::kWarn,
                         title(device) + ": " + ailment.what, "a device in order", ailment.action});

@@ -8,7 +8,7 @@
 
 #include "tools/common/time_text.h"
 #include "tools/common/version.h"
-#include "tools/neuron-doctor/checks/health.h"
+#include "tools/telemetry/health.h"
 
 namespace neuron::ls {
 namespace {
@@ -83,7 +83,7 @@ json::object counters_of(const telemetry::HardwareCounters& counters) {
 
 json::array ailments_of(const telemetry::Device& device) {
   json::array list;
-  for (const doctor::Ailment& ailment : doctor::ailments(device)) {
+  for (const telemetry::Ailment& ailment : telemetry::ailments(device)) {
     json::object object;
     object["what"] = ailment.what;
     object["action"] = ailment.action;
@@ -104,7 +104,7 @@ json::object device_of(const telemetry::Device& device, const std::vector<Measur
   object["cpu_affinity"] = text_or_null(device.cpu_affinity);
   object["numa_node"] = node_or_null(device.numa_node);
   object["state"] = telemetry::name(device.state);
-  object["healthy"] = is_healthy(device);
+  object["healthy"] = telemetry::is_healthy(device);
   object["ailments"] = ailments_of(device);
   object["memory_total_bytes"] = device.memory_bytes;
   object["memory_used_bytes"] = device.memory_used;
@@ -181,7 +181,9 @@ const Field kFields[] = {
        return json::value(telemetry::name(d.state));
      }},
     {"healthy", "HEALTHY", kNone,
-     [](const telemetry::Device& d, const Snapshot&) { return json::value(is_healthy(d)); }},
+     [](const telemetry::Device& d, const Snapshot&) {
+       return json::value(telemetry::is_healthy(d));
+     }},
     {"architecture", "ARCHITECTURE", kNone,
      [](const telemetry::Device& d, const Snapshot&) { return text_or_null(d.architecture); }},
     {"serial_number", "SERIAL NUMBER", kNone,
@@ -261,11 +263,9 @@ constexpr const char* kUsual[] = {"neuron_device",
 
 }  // namespace
 
-bool is_healthy(const telemetry::Device& device) { return illness_of(device).empty(); }
-
 std::string illness_of(const telemetry::Device& device) {
   std::string text;
-  for (const doctor::Ailment& ailment : doctor::ailments(device)) {
+  for (const telemetry::Ailment& ailment : telemetry::ailments(device)) {
     if (ailment.fatal) text += (text.empty() ? "" : "; ") + ailment.what;
   }
   return text;

@@ -16,8 +16,6 @@
 
 namespace neuron::ls {
 
-// Whether nothing that is fatal ails a device.
-bool is_healthy(const telemetry::Device& device);
 // What is wrong with a device that is not healthy, "; " between the reasons; else empty.
 std::string illness_of(const telemetry::Device& device);
 // A line for each such device, four at most; empty if all are healthy.

@@ -110,6 +110,8 @@ struct DeviceHardware {
   std::optional<double> power_percent;
   // The neighbours whose link is down; none: not known, because the state could not be read.
   std::optional<std::vector<unsigned>> links_down;
+  // As neuron-ls --check and neuron-doctor judge it.
+  bool healthy = false;
   std::string error;
 };
 struct HardwareGroup : GroupState {

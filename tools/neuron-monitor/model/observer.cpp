@@ -10,6 +10,7 @@
 
 #include "tools/neuron-monitor/model/tally.h"
 #include "tools/telemetry/generation.h"
+#include "tools/telemetry/health.h"
 #include "tools/telemetry/rates.h"
 
 namespace neuron::monitor {
@@ -202,6 +203,8 @@ HardwareGroup hardware(const Snapshot* before, const Snapshot& now) {
     entry.power_percent = device.power_percent;
     entry.links_down = links_down(device);
     entry.error = device.error;
+    entry.healthy =
+        device.state != telemetry::DeviceState::kUnknown && telemetry::is_healthy(device);
     add_sentence(out.error, device.error);
   }
   return out;

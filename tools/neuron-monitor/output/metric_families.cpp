@@ -177,8 +177,9 @@ void add_hardware(std::vector<Family>& out, const HardwareGroup& group, double s
   FamilyBuilder links(out, {"neurondevice_links_down", "neuron.device.links_down", "{link}", false,
                             "Links of the device to its neighbours that are down."});
   FamilyBuilder healthy(out, {"neurondevice_healthy", "neuron.device.healthy", "1", false,
-                              "1 if the device is ready, answers and has no link that is down, "
-                              "else 0; state and neurondevice_links_down say more."});
+                              "1 if nothing keeps the device from working, else 0: it is ready "
+                              "and answers, no engine hangs, no error is uncorrected, no link is "
+                              "down."});
   for (const DeviceHardware& device : group.devices) {
     const Labels of = {{"neuron_device_index", text(device.index)}};
     const std::pair<const char*, uint64_t> kinds[] = {
@@ -198,11 +199,8 @@ void add_hardware(std::vector<Family>& out, const HardwareGroup& group, double s
       if (device.power_percent) power.add(of, *device.power_percent / 100);
       if (device.links_down) links.add(of, static_cast<double>(device.links_down->size()));
     }
-    // A link that is down is fatal for neuron-ls --check and neuron-doctor, too.
-    const bool ready = answers && device.state == telemetry::DeviceState::kReady &&
-                       device.links_down && device.links_down->empty();
     healthy.add(with(of, {{"state", answers ? telemetry::name(device.state) : "unreadable"}}),
-                ready ? 1 : 0);
+                device.healthy ? 1 : 0);
   }
 }
 

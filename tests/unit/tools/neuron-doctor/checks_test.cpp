@@ -16,7 +16,6 @@
 #include "tests/support/files.h"
 #include "tools/common/exit_status.h"
 #include "tools/neuron-doctor/checks/check.h"
-#include "tools/neuron-doctor/checks/health.h"
 #include "tools/neuron-doctor/checks/variables.h"
 
 namespace neuron::doctor {
@@ -266,22 +265,6 @@ TEST_F(MadeUpHost, WarnsOfADriverThatIsOlderThanWhatIsTested) {
     host_.snapshot.versions.driver = version;
     EXPECT_EQ(driver_version(host_).verdict, verdict) << version;
   }
-}
-
-TEST(Health, NamesEveryAilmentWithWhatToDo) {
-  telemetry::Device device;
-  EXPECT_TRUE(ailments(device).empty());
-  device.hardware.mem_ecc_uncorrected = 2;
-  device.hardware.mem_ecc_corrected = 1;
-  device.cores = {{.physical_core = 1, .hung_engines = {"pool"}}};
-  device.links = {{.device = 3, .up = false}};
-  const auto list = ailments(device);
-  ASSERT_EQ(list.size(), 4u);
-  EXPECT_EQ(list[0].what, "2 uncorrectable memory errors");
-  EXPECT_FALSE(list[1].fatal) << "corrected errors are no reason to stop";
-  EXPECT_EQ(list[2].what, "core 1: pool hangs");
-  EXPECT_EQ(list[3].what, "the link to device 3 is down");
-  for (const Ailment& one : list) EXPECT_NE(one.action, "");
 }
 
 TEST(Variables, FindWhatAMisspeltOneWasMeantToBe) {

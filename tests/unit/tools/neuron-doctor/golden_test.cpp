@@ -6,7 +6,7 @@
 
 #include "tests/unit/tools/rich_host.h"
 #include "tools/neuron-doctor/checks/check.h"
-#include "tools/neuron-doctor/checks/health.h"
+#include "tools/telemetry/health.h"
 
 namespace neuron::doctor {
 namespace {
@@ -31,7 +31,7 @@ TEST(DoctorOutput, OfDevicesIsAsBefore) {
                      text_of(checks, true, {.color = true, .unicode = true}) + "----\n" +
                      render(records_of(checks, host), tools::Format::kCsv, {});
   for (const telemetry::Device& device : host.snapshot.devices) {
-    for (const Ailment& ailment : ailments(device)) {
+    for (const telemetry::Ailment& ailment : telemetry::ailments(device)) {
       text += std::to_string(device.index) + (ailment.fatal ? " fatal: " : ": ") + ailment.what +
               "; " + ailment.action + "\n";
     }

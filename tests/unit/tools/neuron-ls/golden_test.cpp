@@ -7,6 +7,7 @@
 #include "tools/neuron-ls/view/document.h"
 #include "tools/neuron-ls/view/inventory.h"
 #include "tools/neuron-ls/view/matrix.h"
+#include "tools/telemetry/health.h"
 
 namespace neuron::ls {
 namespace {
@@ -86,7 +87,8 @@ TEST(NeuronLsOutput, OfEveryFieldOfAQueryIsAsBefore) {
 
 TEST(NeuronLsHealth, IsThatOfEachDevice) {
   std::vector<bool> healthy;
-  for (const telemetry::Device& device : rich_host().devices) healthy.push_back(is_healthy(device));
+  for (const telemetry::Device& device : rich_host().devices)
+    healthy.push_back(telemetry::is_healthy(device));
   EXPECT_EQ(healthy, (std::vector<bool>{true, false, false, false}));
 }
 

@@ -9,6 +9,7 @@
 #include "tools/neuron-ls/view/inventory.h"
 #include "tools/neuron-ls/view/matrix.h"
 #include "tools/neuron-ls/view/options.h"
+#include "tools/telemetry/health.h"
 
 namespace neuron::ls {
 namespace {
@@ -104,8 +105,8 @@ TEST(NeuronLsMatrix, CountsHopsAndSeesALinkThatIsDown) {
   EXPECT_FALSE(paths(snapshot)[2].reachable);
   EXPECT_NE(format_matrix(snapshot, {}, {}).find("ND0  X     down  -"), std::string::npos)
       << format_matrix(snapshot, {}, {});
-  EXPECT_FALSE(is_healthy(snapshot.devices[0]));
-  EXPECT_TRUE(is_healthy(snapshot.devices[2]));
+  EXPECT_FALSE(telemetry::is_healthy(snapshot.devices[0]));
+  EXPECT_TRUE(telemetry::is_healthy(snapshot.devices[2]));
 }
 
 TEST(NeuronLsMatrix, ShowsWhatWasMeasuredBesideTheory) {

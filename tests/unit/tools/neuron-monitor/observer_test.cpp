@@ -205,6 +205,22 @@ TEST(Observer, ListsTheNeighboursWhoseLinkIsDownOfDevicesThatAnswer) {
   EXPECT_EQ(seen.hardware->devices[0].links_down, std::nullopt);
 }
 
+TEST(Observer, JudgesTheHealthOfADeviceAsNeuronLsDoes) {
+  Snapshot now = host_at(1);
+  for (telemetry::Device& device : now.devices) device.state = telemetry::DeviceState::kReady;
+  Watch watch(host_at(0));
+  EXPECT_TRUE(watch.see(now).hardware->devices[0].healthy);
+  now.devices[0].links = {{.device = 1, .up = false}};
+  EXPECT_FALSE(watch.see(now).hardware->devices[0].healthy);
+  EXPECT_TRUE(watch.see(now).hardware->devices[1].healthy);
+  now.devices[0].links = {};
+  now.devices[0].cores.at(0).hung_engines = {"pe"};
+  EXPECT_FALSE(watch.see(now).hardware->devices[0].healthy);
+  now.devices[0].cores.at(0).hung_engines = {};
+  now.devices[0].state = telemetry::DeviceState::kUnknown;
+  EXPECT_FALSE(watch.see(now).hardware->devices[0].healthy);
+}
+
 TEST(Observer, SaysWhatTheHardwareIsAndWhyThereIsNone) {
   Watch watch(host_at(0));
   const Observation seen = watch.see(host_at(1));

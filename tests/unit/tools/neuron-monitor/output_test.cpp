@@ -146,6 +146,7 @@ Observation with_links(std::optional<std::vector<unsigned>> first,
     device.index = static_cast<unsigned>(of.hardware->devices.size() - 1);
     device.state = down ? telemetry::DeviceState::kReady : telemetry::DeviceState::kUnknown;
     device.links_down = down;
+    device.healthy = down && down->empty();
     if (!down) device.error = "it does not answer";
   }
   return of;
@@ -206,7 +207,7 @@ TEST(Prometheus, HasTheNamesAndLabelsOfTheCompanion) {
   EXPECT_THAT(open, ::testing::EndsWith("\n# EOF\n"));
 }
 
-TEST(Prometheus, CountsLinksThatAreDownAndCallsTheirDeviceNotHealthy) {
+TEST(Prometheus, CountsLinksThatAreDownAndTellsWhichDeviceIsHealthy) {
   MetricFamilies board(false);
   board.update(with_links({{1, 3}}, {{}}));
   const std::string text = format_prometheus(board.exposition(), false);

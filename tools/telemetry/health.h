@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Judges whether a device is healthy by its own counters and state.
-// Callers: neuron-doctor, neuron-ls --check. Thread-safe: no state. Cannot fail.
-#ifndef TOOLS_NEURON_DOCTOR_CHECKS_HEALTH_H
-#define TOOLS_NEURON_DOCTOR_CHECKS_HEALTH_H
+// Callers: neuron-doctor, neuron-ls, neuron-monitor. Thread-safe: no state. Cannot fail.
+#ifndef TOOLS_TELEMETRY_HEALTH_H
+#define TOOLS_TELEMETRY_HEALTH_H
 
 #include <string>
 #include <vector>
 
 #include "tools/telemetry/snapshot.h"
 
-namespace neuron::doctor {
+namespace neuron::telemetry {
 
 struct Ailment {
   std::string what;    // "2 uncorrectable errors of HBM"
@@ -19,8 +19,10 @@ struct Ailment {
 };
 
 // Empty: healthy.
-std::vector<Ailment> ailments(const telemetry::Device& device);
+std::vector<Ailment> ailments(const Device& device);
+// No ailment is fatal.
+bool is_healthy(const Device& device);
 
-}  // namespace neuron::doctor
+}  // namespace neuron::telemetry
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/neuron-doctor/checks/health.h"
+#include "tools/telemetry/health.h"
 
 #include <algorithm>
 #include <cstdint>
 
 #include "driver/base/format.h"
 
-namespace neuron::doctor {
+namespace neuron::telemetry {
 namespace {
 
 constexpr const char* kReplace =
@@ -17,7 +17,7 @@ std::string counted(uint64_t count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-void add_hardware(const telemetry::HardwareCounters& counters, std::vector<Ailment>& out) {
+void add_hardware(const HardwareCounters& counters, std::vector<Ailment>& out) {
   if (counters.sram_ecc_uncorrected != 0) {
     out.push_back(
         {counted(counters.sram_ecc_uncorrected, "uncorrectable SRAM error"), kReplace, true});
@@ -42,19 +42,19 @@ void add_hardware(const telemetry::HardwareCounters& counters, std::vector<Ailme
 
 }  // namespace
 
-std::vector<Ailment> ailments(const telemetry::Device& device) {
+std::vector<Ailment> ailments(const Device& device) {
   std::vector<Ailment> out;
   switch (device.state) {
-    case telemetry::DeviceState::kReady:
-    case telemetry::DeviceState::kUnknown:
+    case DeviceState::kReady:
+    case DeviceState::kUnknown:
       break;
-    case telemetry::DeviceState::kResetting:
+    case DeviceState::kResetting:
       out.push_back({"it is being reset", "wait some seconds and look again", true});
       break;
-    case telemetry::DeviceState::kInvalid:
+    case DeviceState::kInvalid:
       out.push_back({"its last reset failed", kReset, true});
       break;
-    case telemetry::DeviceState::kOff:
+    case DeviceState::kOff:
       out.push_back(
           {"it does not answer: every register reads all ones",
            base::format("reboot the host; of an emulated one: neuron-emulatorctl power on {}",
@@ -64,7 +64,7 @@ std::vector<Ailment> ailments(const telemetry::Device& device) {
   }
   if (!device.error.empty()) out.push_back({device.error, kReset, true});
   add_hardware(device.hardware, out);
-  for (const telemetry::Core& core : device.cores) {
+  for (const Core& core : device.cores) {
     std::string engines;
     for (const std::string& engine : core.hung_engines) {
       engines += (engines.empty() ? "" : ", ") + engine;
@@ -80,7 +80,7 @@ std::vector<Ailment> ailments(const telemetry::Device& device) {
                      kReset, false});
     }
   }
-  for (const telemetry::Link& link : device.links) {
+  for (const Link& link : device.links) {
     if (!link.up) {
       out.push_back(
           {"the link to device " + std::to_string(link.device) + " is down",
@@ -95,4 +95,9 @@ std::vector<Ailment> ailments(const telemetry::Device& device) {
   return out;
 }
 
-}  // namespace neuron::doctor
+bool is_healthy(const Device& device) {
+  const std::vector<Ailment> all = ailments(device);
+  return std::none_of(all.begin(), all.end(), [](const Ailment& one) { return one.fatal; });
+}
+
+}  // namespace neuron::telemetry
