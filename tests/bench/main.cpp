@@ -83,13 +83,15 @@ int main(int argc, char** argv) {
   const struct {
     const char* name;
     Make make;
-  } all[] = {{"launch", one<launch>},
+  } all[] = {{"host", host},
+             {"launch", one<launch>},
              {"hbm-copy", hbm_copy},
              {"neff-load", one<neff_load>},
              {"tensor-write", tensor_write},
              {"matmul-f32", matmul_f32},
              {"async-launch", one<async_launch>},
              {"overlap", one<overlap>},
+             {"overlap-collective", overlap_collective},
              {"two-cores", one<two_cores>},
              {"matmul-bf16", matmul_bf16},
              {"matmul-fp8-double-row", one<matmul_double_row>},

@@ -29,6 +29,7 @@ struct Ratio {
 // Seconds on the steady clock.
 double now_seconds();
 
+std::vector<Ratio> host();  // what this host itself takes
 Ratio launch();
 std::vector<Ratio> hbm_copy();
 Ratio neff_load();
@@ -36,6 +37,7 @@ std::vector<Ratio> tensor_write();
 std::vector<Ratio> matmul_f32();
 Ratio async_launch();
 Ratio overlap();
+std::vector<Ratio> overlap_collective();  // and what two processors allow
 Ratio two_cores();
 std::vector<Ratio> matmul_bf16();
 Ratio matmul_double_row();

@@ -5,12 +5,9 @@
 // Moved is half of what is read and written, as a memcpy of n bytes moves n. With the mesh, of N
 // bytes on each of P ranks: each sends N (P-1)/P twice, and reads N to write the sum of N/P.
 #include <nrt/nrt.h>
-#include <nrt/nrt_async.h>
-#include <nrt/nrt_experimental.h>
 #include <nrt/nrt_open.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,42 +16,13 @@
 #include <vector>
 
 #include "tests/bench/ccom/bench.h"
+#include "tests/bench/device_collective.h"
 
 namespace neuron::bench {
 namespace {
 
 constexpr size_t kBytes = 16u << 20;
 constexpr int kRounds = 41;
-
-struct Rank {
-  nrt_tensor_t* from = nullptr;
-  nrt_tensor_t* to = nullptr;
-};
-
-bool all_reduce(const Rank& tensors, uint32_t rank, uint32_t ranks) {
-  std::vector<uint32_t> group(ranks);
-  for (uint32_t r = 0; r < ranks; ++r) group[r] = r;
-  nrt_cc_comm_t comm{group.data(), rank, ranks, rank, ranks, rank};
-  nrt_tensor_t *from = tensors.from, *to = tensors.to;
-  nrt_tensor_list_t inputs{&from, 1}, outputs{&to, 1};
-  nrt_cc_context_t* context = nullptr;
-  NRT_STATUS status = NRT_FAILURE;
-  nrta_seq_t sequence = 0;
-  if (nrta_cc_prepare(&comm, &inputs, &outputs, NRT_DTYPE_FLOAT32, NRT_OP_ADD, NRT_CC_ALLREDUCE,
-                      &context) != NRT_SUCCESS ||
-      nrta_cc_schedule(&context, 0, &status, &sequence) != NRT_SUCCESS) {
-    std::fprintf(stderr, "device: rank %u: %s\n", rank, nrt_open_last_error());
-    return false;
-  }
-  bool done = false;
-  // bounded: the request has the execution timeout. Eight threads that only yield would take the
-  // two processors from the emulated engines.
-  while (!done) {
-    if (nrta_is_completed(sequence, &done) != NRT_SUCCESS) return false;
-    if (!done) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-  return status == NRT_SUCCESS;
-}
 
 // Seconds until all threads have done it.
 double together(uint32_t threads, const std::function<void(uint32_t)>& work) {
@@ -66,17 +34,9 @@ double together(uint32_t threads, const std::function<void(uint32_t)>& work) {
 }
 
 bool measure(uint32_t ranks) {
-  std::vector<Rank> tensors(ranks);
-  const std::vector<float> values(kBytes / sizeof(float), 1.0f);
+  std::vector<DeviceAllReduce> all(ranks);
   for (uint32_t r = 0; r < ranks; ++r) {
-    for (nrt_tensor_t** tensor : {&tensors[r].from, &tensors[r].to}) {
-      if (nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, static_cast<int>(r), kBytes, "bench",
-                              tensor) != NRT_SUCCESS ||
-          nrt_tensor_write(*tensor, values.data(), 0, kBytes) != NRT_SUCCESS) {
-        std::fprintf(stderr, "device: %s\n", nrt_open_last_error());
-        return false;
-      }
-    }
+    if (!all[r].allocate(r, ranks, kBytes)) return false;
   }
   const uint32_t threads = std::min(ranks, std::max(1u, std::thread::hardware_concurrency()));
   std::vector<std::vector<char>> source(threads, std::vector<char>(kBytes, 1));
@@ -85,15 +45,10 @@ bool measure(uint32_t ranks) {
   bool good = true;
   for (int round = 0; round < kRounds && good; ++round) {
     std::vector<char> fine(ranks, 0);
-    ours.push_back(
-        together(ranks, [&](uint32_t r) { fine[r] = all_reduce(tensors[r], r, ranks); }));
+    ours.push_back(together(ranks, [&](uint32_t r) { fine[r] = all[r].start() && all[r].wait(); }));
     good = std::all_of(fine.begin(), fine.end(), [](char f) { return f != 0; });
     peer.push_back(together(
         threads, [&](uint32_t t) { std::memcpy(target[t].data(), source[t].data(), kBytes); }));
-  }
-  for (Rank& rank : tensors) {
-    nrt_tensor_free(&rank.from);
-    nrt_tensor_free(&rank.to);
   }
   if (!good) return false;
   std::nth_element(ours.begin(), ours.begin() + kRounds / 2, ours.end());
