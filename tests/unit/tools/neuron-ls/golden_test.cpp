@@ -87,8 +87,9 @@ TEST(NeuronLsOutput, OfEveryFieldOfAQueryIsAsBefore) {
 
 TEST(NeuronLsHealth, IsThatOfEachDevice) {
   std::vector<bool> healthy;
-  for (const telemetry::Device& device : rich_host().devices)
+  for (const telemetry::Device& device : rich_host().devices) {
     healthy.push_back(telemetry::is_healthy(device));
+  }
   EXPECT_EQ(healthy, (std::vector<bool>{true, false, false, false}));
 }
 
