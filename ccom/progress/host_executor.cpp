@@ -21,8 +21,9 @@ namespace {
 
 constexpr size_t kPrograms = 512;  // remembered
 constexpr auto kSuspicious = std::chrono::milliseconds(10);
-// For each other rank, whose call a waiting rank compares with its own: if hundreds share a few
-// processors, to compare all of them at each look would leave no time for the operation.
+// For each rank of the host. A waiting rank compares its call with those of all others, and finds
+// out whom it waits for: if hundreds share a few processors and did so at each look, no time would
+// be left for the operation.
 constexpr auto kBetweenComparisons = std::chrono::microseconds(200);
 
 class HostExecution;
@@ -163,16 +164,12 @@ class HostExecutor final : public Executor {
     }
     const base::Moment now = base::Clock::now();
     const bool over = now - silent_since > timeout;
-    std::optional<Error> left;
-    if (now - silent_since > kSuspicious) {
+    if (over || (now - silent_since > kSuspicious && compares(task, now))) {
       note(task);
-      left = task.desertion();
-    }
-    // A rank that called something else and then left, or never comes, is told by what it called.
-    if (left || over || (now - silent_since > kSuspicious && compares(task, now))) {
+      // A rank that called something else and then left is told by what it called.
       if (auto error = task.disagreement()) return task.fail_with(std::move(*error));
+      if (auto error = task.desertion()) return task.fail_with(std::move(*error));
     }
-    if (left) return task.fail_with(std::move(*left));
     if (over) {
       const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(now - silent_since);
       return task.fail_with(host_timeout(task, silent));
@@ -191,7 +188,7 @@ class HostExecutor final : public Executor {
   const ExecutorContext& context() const { return context_; }
 
  private:
-  // Whether it is time to compare the calls of all ranks on the task's stream again.
+  // Whether it is time to look at all ranks on the task's stream again.
   bool compares(const HostTask& task, base::Moment now) {
     const auto between =
         std::max<base::Clock::duration>(kSuspicious, context_.arenas.size() * kBetweenComparisons);

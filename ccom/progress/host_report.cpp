@@ -47,10 +47,11 @@ std::string did_last(const HostStream& stream) {
 std::vector<Rank> HostTask::awaited() const {
   std::vector<Rank> ranks;
   const Rank self = lane_.context->rank;
+  std::vector<bool> added(lane_.streams.size());
   const auto add = [&](Rank rank) {
-    if (rank != self && std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) {
-      ranks.push_back(rank);
-    }
+    if (rank == self || added[rank]) return;
+    added[rank] = true;
+    ranks.push_back(rank);
   };
   const auto absent = [&](Rank rank) {
     return lane_.streams[rank]->entries[number_ % kSlots].entry.number.load(

@@ -28,7 +28,9 @@ bool HostLane::slot_free(uint64_t next) {
 
 void HostLane::wake() {
   // Relaxed, and without a fence after the written word: a sleeper that this misses checks again
-  // within a millisecond.
+  // within a millisecond. Sleepers among many sleep longer. Pairs with the exchange of `sleepers`
+  // in HostWait: either this sees the sleeper, or the sleeper sees the word.
+  if (many()) std::atomic_thread_fence(std::memory_order_seq_cst);
   if (own->sleep.sleepers.load(std::memory_order_relaxed) == 0) [[likely]] {
     return;
   }

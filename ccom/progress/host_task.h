@@ -26,6 +26,10 @@ struct HostLane {
   uint64_t number = 0;               // of the last collective that began
   uint64_t everybody_done = 0;       // the last collective that all others have done
 
+  // So many that looking up each millisecond would be all that a few processors do: sleepers sleep
+  // longer, and are woken for certain.
+  static constexpr size_t kMany = 64;
+  bool many() const { return streams.size() > kMany; }
   // Whether the slots of collective `next` may be written.
   bool slot_free(uint64_t next);
   void wake();  // called after writing a word of `own` that others wait for

@@ -15,9 +15,16 @@ namespace {
 // preempts the others.
 constexpr auto kYielding = std::chrono::milliseconds(2);
 constexpr auto kYieldingCrowded = std::chrono::microseconds(50);
-// A sleeper looks up after a millisecond. Hundreds of ranks that did so would take all of a few
-// processors for that alone, so they sleep longer, the more they are.
-constexpr size_t kRanksOfAMillisecond = 64;
+// A sleeper looks up after a millisecond: for the interruption of its job, for deadlines, and for
+// ranks other than the one that it sleeps for. Hundreds of ranks that did so would take all of a
+// few processors for that alone.
+constexpr long kMillisecond = 1'000'000, kLongest = 20 * kMillisecond;
+
+long longest_sleep(const HostLane& lane, bool crowded) {
+  if (!crowded || !lane.many()) return kMillisecond;
+  const auto more = static_cast<long>(std::min<size_t>(lane.streams.size() / HostLane::kMany, 100));
+  return std::min((1 + more) * kMillisecond, kLongest);
+}
 
 }  // namespace
 
@@ -35,11 +42,10 @@ bool HostWait::long_turn(HostTask& task) {
   const Rank rank = task.waiting_for();
   HostSleep& sleep = task.lane().streams[rank]->sleep;
   const uint32_t wakes = sleep.wakes.load(std::memory_order_acquire);
-  sleep.sleepers.store(1, std::memory_order_seq_cst);
+  // Pairs with the fence of HostLane::wake().
+  sleep.sleepers.exchange(1, std::memory_order_seq_cst);
   if (task.waiting_for() == rank && rank != task.lane().context->rank) {
-    const auto milliseconds =
-        static_cast<long>(1 + task.lane().streams.size() / kRanksOfAMillisecond);
-    const timespec longest{0, std::min(milliseconds, 100L) * 1'000'000};
+    const timespec longest{0, longest_sleep(task.lane(), crowded_)};
     syscall(SYS_futex, &sleep.wakes, FUTEX_WAIT, wakes, &longest, nullptr, 0);
   }
   turns_ = first + 30;  // the next turn checks again

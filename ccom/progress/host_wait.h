@@ -2,8 +2,9 @@
 // How a rank waits for others of its host: it spins, then yields the processor, then sleeps.
 //
 // Concepts: with more ranks than processors, it yields soon, since the other rank may need this
-// processor. It sleeps at most a millisecond for each 64 ranks, on a futex in the arena of that
-// rank, which wakes sleepers when it writes a word. Threads: one per object. Cannot fail.
+// processor. It sleeps at most a millisecond, and, if more than 64 ranks share too few processors,
+// one more for each 64 of them, 20 at most; on a futex in the arena of that rank, which wakes
+// sleepers when it writes a word. Threads: one per object. Cannot fail.
 #ifndef CCOM_PROGRESS_HOST_WAIT_H
 #define CCOM_PROGRESS_HOST_WAIT_H
 

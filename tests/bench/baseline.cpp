@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -41,7 +42,7 @@ constexpr const char* kLine =
 // Of a peer's name, which the code gives: a quotation mark would end it.
 std::string without_quotes(std::string text) {
   std::replace(text.begin(), text.end(), '"', '\'');
-  return text;
+  return text.empty() ? "-" : text;
 }
 
 std::string today() {
@@ -82,6 +83,10 @@ Baseline::Baseline(std::string path) : path_(std::move(path)) {
 }
 
 bool Baseline::look(const std::string& name, const BaselineRow& row) {
+  if (!std::isfinite(row.ratio)) {
+    std::fprintf(stderr, "%s is no number, and is not kept\n", name.c_str());
+    return false;
+  }
   now_[name] = row;
   now_[name].peer = without_quotes(row.peer);
   if (row.day.empty()) now_[name].day = today();

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""figures.py [--check]: makes figures.md, the last figures of every benchmark on each kind of processor, of baselines/ and bounds.tsv.
+"""figures.py [--check]: makes figures.md, the last figures of neuron-ratios and ccom-ratios on each kind of processor, of baselines/ and bounds.tsv.
 
-A run with NEURON_BENCH_BASELINE=write leaves its figures in baselines/. bounds.tsv names what bounds a miss: `benchmark processor number`,
+A run with NEURON_BENCH_BASELINE=write leaves its figures in baselines/. bounds.tsv names what explains a miss: `benchmark processor number`,
 the first two with * and ?, the number that of a paragraph in README.md. --check only says whether figures.md is what would be made."""
 import fnmatch
 import json
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 PAGE = "figures.md"
+KEYS = {"ratio", "goal", "at most", "met", "peer", "day"}
 
 # Benchmarks whose names say more than ranks and bytes, in the order of the page. What fits none is an error: nothing is left out.
 GROUPS = [
@@ -23,7 +24,7 @@ GROUPS = [
     ("Traces and profiles", ["trace-*", "view-*"]),
     ("Copies and files", ["hbm-copy*", "tensor-write*", "copy-shared*", "file-to-hbm*", "neff-load"]),
     ("Tools, kernels in Python, the builder", ["ls", "monitor", "serve*", "nki-*", "builder*"]),
-    ("Collectives on devices, and a ring between two hosts", ["device *", "between-hosts*"]),
+    ("Collectives on devices of one host", ["device *"]),
     ("The simulator", ["simulator*"]),
 ]
 CELL = re.compile(r"(?P<name>[a-z0-9-]*[a-z0-9])-(?P<ranks>[0-9]+(x[0-9]+)?)-(?P<bytes>[0-9]+)")
@@ -84,6 +85,9 @@ class Page:
         """baselines: {processor: {benchmark: its line}}. numbers: of the paragraphs that README.md has."""
         self.baselines = baselines
         self.bounds = bounds
+        for bound in bounds:
+            if not fnmatch.filter(baselines, bound.processor):
+                raise Refused(f"bounds.tsv: no processor is called {bound.processor}")
         self.benchmarks = sorted({name for rows in baselines.values() for name in rows})
         for bound in bounds:
             if not fnmatch.filter(self.benchmarks, bound.benchmark):
@@ -109,18 +113,27 @@ class Page:
     def goal_text(row):
         return f"{'≤' if row['at most'] else '≥'} {row['goal']:g}" if Page.has_goal(row) else "none"
 
+    @staticmethod
+    def number(row):
+        """Three digits, but as many as it takes to tell a miss from its goal."""
+        if row["ratio"] >= 1000:
+            return f"{row['ratio']:.0f}"
+        text = f"{row['ratio']:.3g}"
+        missed = Page.has_goal(row) and not row["met"]
+        return f"{row['ratio']:.4g}" if missed and float(text) == row["goal"] else text
+
     def value(self, benchmark, processor, with_goal):
         row = self.baselines[processor].get(benchmark)
         if row is None:
             return ""
-        text = f"{row['ratio']:.3g}" if row["ratio"] < 1000 else f"{row['ratio']:.0f}"
+        text = self.number(row)
         if self.has_goal(row) and not row["met"]:
             of = f" ({self.goal_text(row)})" if with_goal else ""
             text = f"**{text}**{of} [{self.bound_of(benchmark, processor)}]"
         return text if row["day"] == self.newest(processor) else f"{text}, {row['day']}"
 
     def summary(self):
-        lines = ["| processor | last run | benchmarks with a goal | met | missed, bound shown | missed, bound not shown |", "|---|---|---|---|---|---|"]
+        lines = ["| processor | last run | benchmarks with a goal | met | missed, explained | missed, not explained |", "|---|---|---|---|---|---|"]
         for processor, rows in self.baselines.items():
             judged = {name: row for name, row in rows.items() if self.has_goal(row)}
             missed = [name for name, row in judged.items() if not row["met"]]
@@ -143,9 +156,12 @@ class Page:
     def cell_table(self, cells):
         sizes = sorted({cell.bytes for cell in cells.values()})
         lines = ["| ranks | processor | " + " | ".join(map(size_text, sizes)) + " |", "|---" * (2 + len(sizes)) + "|"]
-        for ranks in sorted({cell.ranks for cell in cells.values()}):
+        for ranks in sorted({cell.ranks for cell in cells.values()}, key=lambda text: [int(n) for n in text.split("x")]):
+            named = {cell.bytes: name for name, cell in cells.items() if cell.ranks == ranks}
+            goals = {size: next(self.goal_text(rows[name]) for rows in self.baselines.values() if name in rows) for size, name in named.items()}
+            lines.append(f"| {ranks.replace('x', ' x ')} | the goal | " + " | ".join(goals.get(size, "") for size in sizes) + " |")
             for processor in self.baselines:
-                of = {cell.bytes: self.value(name, processor, True) for name, cell in cells.items() if cell.ranks == ranks}
+                of = {cell.bytes: self.value(name, processor, False) for name, cell in cells.items() if cell.ranks == ranks}
                 if any(of.values()):
                     lines.append(f"| {ranks.replace('x', ' x ')} | {processor_text(processor)} | " + " | ".join(of.get(size, "") for size in sizes) + " |")
         return lines
@@ -155,10 +171,11 @@ class Page:
         return "; ".join(sorted(peers))
 
     def text(self):
-        lines = ["# Every benchmark's last figure, on each kind of processor", "",
-                 "`tests/bench/figures.py` makes this page of [`baselines/`](baselines), which `NEURON_BENCH_BASELINE=write make bench` writes: nothing is",
-                 "copied by hand. A figure is ours in terms of the peer. **Bold** is a goal that was missed, with what bounds it in brackets: a paragraph of",
-                 "[README.md](README.md#what-bounds-a-miss), or ? where none has been shown. A day stands behind a figure that is older than its column's run.",
+        lines = ["# The last figures of neuron-ratios and ccom-ratios, on each kind of processor", "",
+                 "`tests/bench/figures.py` makes this page of [`baselines/`](baselines), which `NEURON_BENCH_BASELINE=write make bench` writes. A figure is",
+                 "ours in terms of the peer; where there is no peer, the column has the unit. **Bold** is a goal that was missed. In brackets is the paragraph",
+                 "of [README.md](README.md#what-is-known-of-a-miss) that explains it, or ? where nobody has found out. A day stands behind a figure that is older",
+                 "than the newest one of its column. [README.md](README.md) has what these programs do not keep.",
                  ""]
         lines += self.summary()
         left = {name: None for name in self.benchmarks}
@@ -185,7 +202,14 @@ class Page:
 def make(folder):
     baselines = {}
     for path in sorted((folder / "baselines").glob("*.json")):
-        baselines[path.stem] = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            rows = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise Refused(f"{path.name} is no JSON: {error}") from error
+        for name, row in rows.items():
+            if not isinstance(row, dict) or not KEYS <= row.keys():
+                raise Refused(f"{path.name}: {name} lacks one of {', '.join(sorted(KEYS))}")
+        baselines[path.stem] = rows
     numbers = set(re.findall(r"^([0-9]+)\. \*\*", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE))
     return Page(baselines, read_bounds((folder / "bounds.tsv").read_text(encoding="utf-8")), numbers).text()
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the host itself takes for what no program of this project can do faster. They explain why
+// These rows measure the host: how long its first two processors, which may share a core, take to
+// see a line of each other and to wake each other, and how long a new page takes. They say why
 // ratios of launches, clients and loads differ between hosts of one kind.
 #include <linux/futex.h>
 #include <pthread.h>
@@ -116,10 +117,16 @@ double first_touch() {
   return seconds / kPages * 1e9;
 }
 
+// Without a peer: its place has the unit.
 Ratio fact(const char* name, const char* unit, double (*measure)()) {
-  return {.name = name, .peer_name = "1", .unit = unit, .rounds = 5, .ours = measure, .peer = [] {
-            return 1.0;
-          }};
+  Ratio row{.name = name, .peer_name = unit, .unit = unit, .rounds = 5};
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  if (CPU_COUNT(&allowed) < 2) row.error = "this process may use one processor only";
+  row.ours = measure;
+  row.peer = [] { return 1.0; };
+  return row;
 }
 
 }  // namespace

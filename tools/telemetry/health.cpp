@@ -100,4 +100,13 @@ bool is_healthy(const Device& device) {
   return std::none_of(all.begin(), all.end(), [](const Ailment& one) { return one.fatal; });
 }
 
+std::optional<std::vector<unsigned>> links_down(const Device& device) {
+  if (!device.error.empty()) return std::nullopt;
+  std::vector<unsigned> out;
+  for (const Link& link : device.links) {
+    if (!link.up) out.push_back(link.device);
+  }
+  return out;
+}
+
 }  // namespace neuron::telemetry

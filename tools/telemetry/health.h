@@ -5,6 +5,7 @@
 #ifndef TOOLS_TELEMETRY_HEALTH_H
 #define TOOLS_TELEMETRY_HEALTH_H
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,13 @@ struct Ailment {
   bool fatal = true;   // false: the device works, but an operator should know
 };
 
-// Empty: healthy.
+// What an operator should know of it; empty: nothing.
 std::vector<Ailment> ailments(const Device& device);
 // No ailment is fatal.
 bool is_healthy(const Device& device);
+// The neighbours whose link is down. None: nobody knows, because the device could not be read; it
+// has no links in the snapshot then, which would read as all of them up.
+std::optional<std::vector<unsigned>> links_down(const Device& device);
 
 }  // namespace neuron::telemetry
 

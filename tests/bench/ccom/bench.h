@@ -28,6 +28,7 @@ struct Row {
   std::string unit;
   double goal = 0;
   Bound bound = Bound::kAtLeast;
+  bool measurable = true;  // false: this host cannot show whether the goal is met, so it is not
 };
 
 // Prints ours, peer, ours / peer and whether that ratio meets the goal, as `make bench` does.

@@ -8,8 +8,8 @@
 // offered first, and copied out piece by piece. Sizes of offers and pieces are the provider's own,
 // all prices are FITTED at once to the points of some sizes and numbers of ranks (calibrated). The
 // errors are those of the other points: sizes that were left out, and numbers of ranks that were
-// left out, for all sizes. Everything is measured twice, one pass behind the other: how far the
-// passes are apart bounds what any model can show on this host.
+// left out, for all sizes. Everything is measured twice, one pass behind the other, and the least
+// counts: how far the passes are apart says how much the errors are worth.
 #include <unistd.h>
 
 #include <algorithm>

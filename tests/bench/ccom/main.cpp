@@ -41,7 +41,7 @@ const char* judged(bool met) {
 void report(const Row& row) {
   const double ratio = row.ours / row.peer;
   const bool at_most = row.bound == Bound::kAtMost;
-  const bool met = at_most ? ratio <= row.goal : ratio >= row.goal;
+  const bool met = row.measurable && (at_most ? ratio <= row.goal : ratio >= row.goal);
   std::printf(
       "{\"name\":\"%s\", \"ours\":%.6g, \"peer\":%.6g, \"peer_name\":\"%s\", \"unit\":\"%s\", "
       "\"ratio\":%.3f, \"goal\":%.2f, \"bound\":\"%s\", \"met\":%s}\n",

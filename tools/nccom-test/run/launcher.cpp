@@ -80,7 +80,7 @@ struct Child {
   tools::ChildProcess process;
   WorkerPart part;
   std::string name;
-  std::string launch = {};  // the command that starts it on its host
+  std::string launcher = {};  // the program that starts it on its host
   std::string text = {};
 };
 
@@ -91,8 +91,8 @@ class ProcessTeam final : public Team {
   ~ProcessTeam() override { stop(std::chrono::milliseconds(0)); }
 
   Result<void> start(const std::vector<std::string>& words, const WorkerPart& part,
-                     const std::string& name, const std::string& launch, const std::string& secret,
-                     const std::string& log) {
+                     const std::string& name, const std::string& launcher,
+                     const std::string& secret, const std::string& log) {
     base::FileDescriptor errors;
     if (!log.empty()) {
       errors =
@@ -107,7 +107,7 @@ class ProcessTeam final : public Team {
                                                 .signal_at_our_death = SIGKILL}),
                 .part = part,
                 .name = name,
-                .launch = launch};
+                .launcher = launcher};
     if (child.process.ended_by(base::Deadline::after(std::chrono::milliseconds(0))) &&
         child.process.ending().how == tools::Ending::How::kNotStarted) {
       return ccom::system_error(child.process.ending().code,
@@ -167,7 +167,9 @@ class ProcessTeam final : public Team {
   void tell_end(Child& child, Collector& collector) {
     // The output is closed; the process itself ends at once or is stuck.
     const std::string which =
-        child.launch.empty() ? child.name : format("{}, by '{}'", child.name, child.launch);
+        child.launcher.empty()
+            ? child.name
+            : format("{}, started by '{}', which --debug shows whole", child.name, child.launcher);
     std::string how = "its process closed its output";
     if (child.process.ended_by(base::Deadline::after(std::chrono::seconds(1)))) {
       const tools::Ending& ending = child.process.ending();
@@ -292,7 +294,8 @@ Result<std::unique_ptr<Team>> start_processes(const RunContext& context) {
     std::vector<std::string> words;
     const bool remote = !options.hosts.empty();
     if (remote) words = split_command(options.launch, options.hosts[node]);
-    const std::string launch = joined(words);
+    // The command may hold a secret.
+    const std::string launcher = words.empty() ? "" : words.front();
     const bool shell = !words.empty() && words.front().find("ssh") != std::string::npos;
     std::vector<std::string> own = {tools::own_program()};
     own.insert(own.end(), options.arguments.begin(), options.arguments.end());
@@ -310,7 +313,7 @@ Result<std::unique_ptr<Team>> start_processes(const RunContext& context) {
     if (options.debug) {
       std::fprintf(stderr, "nccom-test: %s: %s\n", name.c_str(), joined(words).c_str());
     }
-    NEURON_CHECK(team->start(words, {first, of_process}, name, launch, secret, log));
+    NEURON_CHECK(team->start(words, {first, of_process}, name, launcher, secret, log));
   }
   return std::unique_ptr<Team>(std::move(team));
 }

@@ -83,8 +83,9 @@ void pin_to(uint32_t rank) {
 }
 
 // Each rank of the host is a thread. To find out one by one that there are too many would take the
-// threads of all other programs first. A limit of the user alone takes none from others, so all of
-// it may be asked for: the thread that it refuses is told when it is. It does not hold for root.
+// threads of all other programs first. A limit of this user's processes leaves those of other users
+// alone, so only what is more than all of it is refused here; the first thread that it leaves no
+// room for is told when it cannot be made. The kernel does not apply that limit to root.
 Result<void> check_threads(uint32_t ranks) {
   rlimit own = {};
   if (::getuid() != 0 && ::getrlimit(RLIMIT_NPROC, &own) == 0 && ranks > own.rlim_cur) {

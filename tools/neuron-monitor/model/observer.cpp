@@ -169,16 +169,6 @@ HostVcpuGroup host_vcpu(const telemetry::HostState& before, const telemetry::Hos
   return out;
 }
 
-std::optional<std::vector<unsigned>> links_down(const telemetry::Device& device) {
-  // A device that did not answer has no links in the snapshot, which would read as all of them up.
-  if (device.state == telemetry::DeviceState::kUnknown) return std::nullopt;
-  std::vector<unsigned> out;
-  for (const telemetry::Link& link : device.links) {
-    if (!link.up) out.push_back(link.device);
-  }
-  return out;
-}
-
 // Devices behind one daemon fail with one sentence.
 void add_sentence(std::string& all, const std::string& sentence) {
   if (sentence.empty() || all.find(sentence) != std::string::npos) return;
@@ -201,10 +191,9 @@ HardwareGroup hardware(const Snapshot* before, const Snapshot& now) {
     entry.memory_bytes = device.memory_bytes;
     entry.memory_used = device.memory_used;
     entry.power_percent = device.power_percent;
-    entry.links_down = links_down(device);
+    entry.links_down = telemetry::links_down(device);
     entry.error = device.error;
-    entry.healthy =
-        device.state != telemetry::DeviceState::kUnknown && telemetry::is_healthy(device);
+    entry.healthy = telemetry::is_healthy(device);
     add_sentence(out.error, device.error);
   }
   return out;

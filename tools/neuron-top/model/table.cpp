@@ -84,7 +84,7 @@ tools::Records build_records(const View& view, const telemetry::Snapshot& now,
       row.emplace_back(cell.memory_bytes);
       row.emplace_back(numbers(cell.pids));
       row.emplace_back(texts(cell.hung_engines));
-      row.emplace_back(numbers(device.links_down));
+      row.emplace_back(device.links_down ? value(numbers(*device.links_down)) : value(nullptr));
       records.rows.push_back(std::move(row));
     }
   }

@@ -8,6 +8,7 @@
 
 #include "tools/common/terminal.h"
 #include "tools/neuron-top/model/rows.h"
+#include "tools/telemetry/health.h"
 
 namespace neuron::top {
 namespace {
@@ -55,10 +56,8 @@ DeviceRow build_device(const Device& device, const Scope& scope) {
   row.device = device.index;
   row.memory_used = device.memory_used;
   row.memory_bytes = device.memory_bytes;
-  for (const telemetry::Link& link : device.links) {
-    if (!link.up) row.links_down.push_back(link.device);
-  }
-  row.badge = badge_of(device, row.links_down.size());
+  row.links_down = telemetry::links_down(device);
+  row.badge = badge_of(device, row.links_down ? row.links_down->size() : 0);
   const std::string key = "d" + std::to_string(device.index);
   const std::string& selected = scope.state.selected;
   row.selected = selected == key || selected.rfind(key + "/", 0) == 0;
@@ -129,8 +128,8 @@ void build_tabs(const Snapshot& now, const State& state, View& view) {
 void add_links_down(const Snapshot& now, View& view) {
   std::set<std::pair<unsigned, unsigned>> down;
   for (const Device& device : now.devices) {
-    for (const telemetry::Link& link : device.links) {
-      if (!link.up) down.insert(std::minmax(device.index, link.device));
+    for (const unsigned other : telemetry::links_down(device).value_or(std::vector<unsigned>())) {
+      down.insert(std::minmax(device.index, other));
     }
   }
   std::string note;

@@ -32,9 +32,9 @@ struct DeviceRow {
   unsigned device = 0;
   std::vector<CoreCell> cores;
   uint64_t memory_used = 0, memory_bytes = 0;
-  std::vector<unsigned> links_down;  // the neighbours whose link is down
-  bool selected = false;             // the tree's selection is inside
-  std::string badge;                 // "resetting", "hung", "link down"; empty: all is well
+  std::optional<std::vector<unsigned>> links_down;  // neighbours; none: the device is unreadable
+  bool selected = false;                            // the tree's selection is inside
+  std::string badge;  // "resetting", "hung", "link down"; empty: all is well
 };
 
 // A row of the memory tree.

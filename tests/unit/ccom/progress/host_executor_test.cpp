@@ -403,14 +403,31 @@ TEST(HostExecutor, NamesBothCallsWhereRanksThatNeverMeetDisagree) {
   EXPECT_EQ(errors[1].status, CCOM_MISMATCH);
 }
 
+// Rank 0 of the ring waits for rank 2, which calls nothing, so that it does not meet rank 1 itself.
+const Request kRingOfThree = request_of(CCOM_ALL_GATHER, CCOM_RING, 50000, 3);
+
 TEST(HostExecutor, ADisagreementIsToldWhereTheDeadlineComesBeforeCallsAreCompared) {
   HostJob job(3);
   const milliseconds patience(2);
-  (void)failure_of(job, 2, request_of(CCOM_BROADCAST, CCOM_MESH, 100, 3), 0, patience);
-  const Error error =
-      failure_of(job, 0, request_of(CCOM_ALL_GATHER, CCOM_RING, 50000, 3), 0, patience);
+  (void)failure_of(job, 1, request_of(CCOM_BROADCAST, CCOM_MESH, 100, 3), 0, patience);
+  const Error error = failure_of(job, 0, kRingOfThree, 0, patience);
   EXPECT_EQ(error.status, CCOM_MISMATCH) << error.sentence;
   EXPECT_THAT(error.sentence, testing::HasSubstr("broadcast 0"));
+}
+
+TEST(HostExecutor, ADisagreementThatComesAfterCallsWereComparedIsToldLongBeforeTheDeadline) {
+  HostJob job(3);
+  const auto begun = std::chrono::steady_clock::now();
+  Error error{CCOM_SUCCESS, {}};
+  job.on_all([&](Rank rank) {
+    if (rank == 0) error = failure_of(job, 0, kRingOfThree, 0, milliseconds(60000));
+    if (rank == 1) {
+      std::this_thread::sleep_for(milliseconds(200));
+      (void)failure_of(job, 1, request_of(CCOM_BROADCAST, CCOM_MESH, 100, 3), 0, milliseconds(2));
+    }
+  });
+  EXPECT_EQ(error.status, CCOM_MISMATCH) << error.sentence;
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, milliseconds(30000));
 }
 
 TEST(HostExecutor, ARankThatLeftIsNotWaitedForUntilTheDeadline) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of tests/bench/figures.py: its page says of every miss what bounds it, or that nobody has shown it."""
+"""Tests of tests/bench/figures.py: its page says of every miss what explains it, or that nobody has found out."""
 import contextlib
 import io
 import json
@@ -75,8 +75,8 @@ class Figures(unittest.TestCase):
                                           "hosts-device-allreduce-1048576": row(0.3, 0.8, False, False)}}, "allreduce-2-8\t*\t1\n")
         page = self.page()
         self.assertIn("| ranks | processor | 8 B | 64 KiB |", page)
-        self.assertIn("| 2 | AMD, family 26, model 2 | **1.2** (≥ 1.5) [1] | 9 |", page)
-        self.assertIn("| 2 x 4 | AMD, family 26, model 2 | **0.3** (≥ 0.8) [?] |", page)
+        self.assertIn("| 2 | the goal | ≥ 1.5 | ≥ 4 |\n| 2 | AMD, family 26, model 2 | **1.2** [1] | 9 |", page)
+        self.assertIn("| 2 x 4 | AMD, family 26, model 2 | **0.3** [?] |", page)
 
     def test_no_benchmark_is_left_out_in_silence(self):
         self.write({"AuthenticAMD-26-2": {"unheard-of": row(1, 1, False, True)}})
@@ -88,8 +88,25 @@ class Figures(unittest.TestCase):
         self.assertEqual((1, "figures.py: bounds.tsv: launch is bounded by 3, and README.md has no such paragraph\n"), self.run_main())
         self.write(rows, "lunch\t*\t1\n")
         self.assertEqual((1, "figures.py: bounds.tsv: no benchmark is called lunch\n"), self.run_main())
+        self.write(rows, "launch\tIntel\t1\n")
+        self.assertEqual((1, "figures.py: bounds.tsv: no processor is called Intel\n"), self.run_main())
         self.write(rows, "launch 1\n")
         self.assertEqual((1, "figures.py: bounds.tsv:1: 1 columns, expected benchmark, processor and number\n"), self.run_main())
+
+    def test_a_miss_does_not_look_like_its_goal(self):
+        self.write({"AuthenticAMD-26-2": {"launch": row(0.0501, 0.05, True, False), "gelu": row(0.501, 0.5, False, True)}})
+        page = self.page()
+        self.assertIn("| **0.0501** [?] |", page)
+        self.write({"AuthenticAMD-26-2": {"softmax": row(0.4998, 0.5, False, False)}})
+        self.assertIn("| **0.4998** [?] |", self.page())
+
+    def test_what_is_no_baseline_is_named(self):
+        self.write({"AuthenticAMD-26-2": {"launch": 0.05}})
+        self.assertEqual((1, "figures.py: AuthenticAMD-26-2.json: launch lacks one of at most, day, goal, met, peer, ratio\n"), self.run_main())
+        (self.folder / "baselines" / "AuthenticAMD-26-2.json").write_text("{", encoding="utf-8")
+        status, told = self.run_main()
+        self.assertEqual(1, status)
+        self.assertIn("AuthenticAMD-26-2.json is no JSON", told)
 
     def test_a_stale_page_is_told(self):
         self.write({"AuthenticAMD-26-2": {"launch": row(0.08, 0.05, True, False)}})

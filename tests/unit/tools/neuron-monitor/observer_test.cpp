@@ -205,7 +205,7 @@ TEST(Observer, ListsTheNeighboursWhoseLinkIsDownOfDevicesThatAnswer) {
   EXPECT_EQ(seen.hardware->devices[0].links_down, std::nullopt);
 }
 
-TEST(Observer, JudgesTheHealthOfADeviceAsNeuronLsDoes) {
+TEST(Observer, CallsADeviceHealthyUnlessSomethingKeepsItFromWorking) {
   Snapshot now = host_at(1);
   for (telemetry::Device& device : now.devices) device.state = telemetry::DeviceState::kReady;
   Watch watch(host_at(0));
@@ -217,7 +217,7 @@ TEST(Observer, JudgesTheHealthOfADeviceAsNeuronLsDoes) {
   now.devices[0].cores.at(0).hung_engines = {"pe"};
   EXPECT_FALSE(watch.see(now).hardware->devices[0].healthy);
   now.devices[0].cores.at(0).hung_engines = {};
-  now.devices[0].state = telemetry::DeviceState::kUnknown;
+  now.devices[0] = {.index = 0, .error = "device 0 does not answer"};
   EXPECT_FALSE(watch.see(now).hardware->devices[0].healthy);
 }
 
