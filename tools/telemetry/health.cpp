@@ -101,7 +101,7 @@ bool is_healthy(const Device& device) {
 }
 
 std::optional<std::vector<unsigned>> links_down(const Device& device) {
-  if (!device.error.empty()) return std::nullopt;
+  if (device.links.empty() && !device.error.empty()) return std::nullopt;
   std::vector<unsigned> out;
   for (const Link& link : device.links) {
     if (!link.up) out.push_back(link.device);

@@ -39,5 +39,13 @@ TEST(Health, IsThatOfADeviceWhoseAilmentsDoNotKeepItFromWorking) {
   EXPECT_FALSE(is_healthy(device));
 }
 
+TEST(Health, KnowsNoLinksOfADeviceThatDidNotAnswer) {
+  Device device;
+  EXPECT_EQ(links_down(device), std::vector<unsigned>()) << "an instance of one device has none";
+  device.links = {{.device = 1, .up = false}, {.device = 4}, {.device = 3, .up = false}};
+  EXPECT_EQ(links_down(device), (std::vector<unsigned>{1, 3}));
+  EXPECT_EQ(links_down({.index = 0, .error = "it does not answer"}), std::nullopt);
+}
+
 }  // namespace
 }  // namespace neuron::telemetry
