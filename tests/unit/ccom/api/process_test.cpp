@@ -222,7 +222,7 @@ TEST(Processes, ARankThatExitsWithoutFreeingIsDeadToTheOthers) {
 
 TEST(Processes, AStoppedRankIsNamedWhenTimeIsUp) {
   constexpr uint32_t kSize = 3;
-  Job job(kSize, 400, run_until_it_fails);
+  Job job(kSize, 3000, run_until_it_fails);  // joining has it, too
   Report said;
   for (uint32_t i = 0; i < kSize; ++i) {
     ASSERT_TRUE(job.hear(said, milliseconds(20000)));
