@@ -25,6 +25,7 @@
 namespace neuron::ccom {
 namespace {
 
+using base::format;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
