@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Judges whether a device is healthy by its own counters and state.
 // Callers: neuron-doctor, neuron-ls, neuron-monitor. Thread-safe: no state. Cannot fail.
 #ifndef TOOLS_TELEMETRY_HEALTH_H
